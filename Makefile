@@ -14,15 +14,16 @@ OLDEST := $(PORTABLE) tests/test_minimal.py tests/test_encoder.py tests/test_job
 demo: .venv/run        ## the whole job on an embedded synthetic volume; report in demo/
 	$(BIN)/outcrop demo -o demo
 
-check: .venv/dev       ## style, types, import order and the tests of what changed since main: under a minute
+check: .venv/dev       ## style, types, import order, vocabulary and the tests of changes since main: under a minute
 	$(BIN)/python tools/check.py
 
-test: .venv/dev        ## lint, types, import order, doctests and tests
+test: .venv/dev        ## lint, types, import order, vocabulary, doctests and tests
 	$(BIN)/ruff check src tests tests_app benchmarks tools
 	$(BIN)/ruff format --check src tests tests_app benchmarks tools
 	$(BIN)/mypy
 	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32
 	$(BIN)/lint-imports
+	$(BIN)/python tools/prose.py --check
 	$(BIN)/pytest
 
 test-app: .venv/dev    ## the interpreter's page in a real browser; needs chromium

@@ -1,4 +1,4 @@
-"""Fixtures that several files of tests share."""
+"""Fixtures for several test files."""
 
 import sys
 
@@ -10,7 +10,7 @@ from outcrop.cli.program import main
 
 @pytest.fixture
 def outcrop(monkeypatch, capsys):
-    """Run the command line in this process: (exit code, standard output, standard error)."""
+    """Return a function that runs a command in this process: (exit code, standard output, standard error)."""
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
@@ -23,7 +23,7 @@ def outcrop(monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A small synthetic survey on disk."""
+    """Return the path of a small synthetic survey."""
     path = tmp_path_factory.mktemp("survey") / "v.sgy"
     oc.datasets.write_synthetic(path, (8, 110, 96), seed=3)
     return path

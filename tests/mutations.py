@@ -1,4 +1,4 @@
-"""Damage to SEG-Y and ZGY files and to job folders, by chance but from a seed, for the fuzz test and its benchmark."""
+"""Random, reproducible damage to SEG-Y and ZGY files and to job folders, for the fuzz test and its benchmark."""
 
 import contextlib
 import multiprocessing
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from outcrop import cli, open_volume
 from outcrop.volumes.summary import describe
 
-# Processes that start with everything imported.
+# Processes start with these modules imported.
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(
     ["outcrop.cli", "outcrop.export.label_segy", "outcrop.labels.volume", "matplotlib.pyplot", "dask.array"]
@@ -28,40 +28,40 @@ NUMBERS = [0, 1, -1, 2, 3, 127, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 
 
 
 def mutate_segy(raw, rng):
-    """Kind of damage, and the bytes of a SEG-Y file with it."""
+    """Damage the bytes of a SEG-Y file; return the kind of damage and the bytes."""
     kinds = [truncate, flip, opening, overwrite, lie, swap, shift, stretch, samples, duplicate, blank, one_line]
     kind = kinds[rng.integers(len(kinds))]
     return kind.__name__, bytes(kind(bytearray(raw), rng))
 
 
 def truncate(b, rng):
-    """Cut anywhere."""
+    """Cut the file at a random position."""
     return b[: rng.integers(len(b))]
 
 
 def flip(b, rng):
-    """Some bytes anywhere."""
+    """Change bytes at random positions."""
     for _ in range(rng.integers(1, 200)):
         b[rng.integers(len(b))] = rng.integers(256)
     return b
 
 
 def opening(b, rng):
-    """Some bytes of the binary header."""
+    """Change bytes of the binary header."""
     for _ in range(rng.integers(1, 30)):
         b[rng.integers(3200, 3600)] = rng.integers(256)
     return b
 
 
 def overwrite(b, rng):
-    """A trace header, or as much of anything, by noise."""
+    """Replace the length of a trace header by random bytes."""
     at = rng.integers(3600, len(b) - 240)
     b[at : at + 240] = rng.bytes(240)
     return b
 
 
 def lie(b, rng):
-    """Sample count, format, revision, extended headers, first trace and trace count as the headers never should."""
+    """Write wrong values of sample count, format, revision, extended headers, first trace and trace count."""
     words = {3216: 2, 3220: 2, 3224: 2, 3254: 2, 3260: 8, 3268: 4, 3272: 8, 3500: 1, 3502: 2, 3504: 2, 3520: 8}
     for at in rng.choice(list(words), rng.integers(1, 5), replace=False):
         size = words[int(at)]
@@ -71,20 +71,20 @@ def lie(b, rng):
 
 
 def swap(b, rng):
-    """The other order of bytes in the binary header, or in every word of the file."""
+    """Reverse the byte order in the binary header, or in every word of the file."""
     first, last = (3200, 3600) if rng.random() < 0.5 else (3200, len(b) // 2 * 2)
     b[first:last] = np.frombuffer(bytes(b[first:last]), "u2").byteswap().tobytes()
     return b
 
 
 def shift(b, rng):
-    """Bytes taken out or put in, so that all after them is displaced."""
+    """Remove or insert bytes, so that all later bytes are displaced."""
     at, n = rng.integers(3600, len(b)), int(rng.integers(1, 500))
     return b[:at] + b[at + n :] if rng.random() < 0.5 else b[:at] + bytearray(rng.bytes(n)) + b[at:]
 
 
 def stretch(b, rng):
-    """Line labels of some traces far away from the others."""
+    """Write random line numbers into some trace headers."""
     for _ in range(rng.integers(1, 40)):
         at = int(rng.integers(3600, len(b) - 240))
         b[at + 188 : at + 196] = rng.bytes(8)
@@ -92,7 +92,7 @@ def stretch(b, rng):
 
 
 def samples(b, rng):
-    """NaN, Inf, clipped or wild amplitudes."""
+    """Write NaN, infinite, clipped or random amplitudes."""
     for _ in range(rng.integers(1, 100)):
         at = int(rng.integers(3840, len(b) - 400))
         wild = [b"\x7f\xc0\x00\x00", b"\xff\x80\x00\x00", b"\x7f\x7f\xff\xff", bytes(4), rng.bytes(4)]
@@ -101,26 +101,26 @@ def samples(b, rng):
 
 
 def duplicate(b, rng):
-    """A piece of the file twice."""
+    """Repeat a part of the file."""
     at, n = rng.integers(3600, len(b)), int(rng.integers(1, len(b) // 4))
     return b[: at + n] + b[at:]
 
 
 def blank(b, rng):
-    """A piece of zeros, as a sparse file has."""
+    """Write zeros into a part of the file, as in a sparse file."""
     at, n = int(rng.integers(0, len(b))), int(rng.integers(1, len(b)))
     b[at : at + n] = bytes(len(b[at : at + n]))
     return b
 
 
 def one_line(b, rng):
-    """The first few traces only."""
+    """Keep the first few traces only."""
     n = int(np.frombuffer(bytes(b[3220:3222]), ">u2")[0])
     return b[: 3600 + int(rng.integers(1, 20)) * (240 + 4 * n)]
 
 
 def look_at(path):
-    """Open a volume, read one line of it and describe it: 'answered', 'refused', or what else happened."""
+    """Open a volume, read one line and describe it; return 'answered', 'refused' or the unexpected result."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -135,7 +135,7 @@ def look_at(path):
 
 
 def mutate_job(job, rng, canary):
-    """Damage one file of a job folder; says how, and which."""
+    """Damage one file of a job folder; return the kind of damage and the folder of the file."""
     files = sorted(path for path in job.rglob("*") if path.is_file() and path.suffix not in (".png", ".lock"))
     weights = np.array(
         [
@@ -177,12 +177,14 @@ def mutate_job(job, rng, canary):
 
 
 def command(words):
-    """Run a command in this process: 'answered', 'refused', or what else happened."""
-    said = Path("said.txt")
+    """Run a command in this process; return 'answered', 'refused' or the unexpected result."""
+    output = Path("said.txt")
     with (
         mock.patch.object(sys, "argv", ["outcrop", *map(str, words)]),
-        mock.patch.object(Figure, "savefig", lambda _, path, **options: Path(path).write_bytes(b"picture")),  # costly
-        open(said, "w", encoding="utf-8") as stream,
+        mock.patch.object(
+            Figure, "savefig", lambda _, path, **options: Path(path).write_bytes(b"picture")
+        ),  # figures are slow
+        open(output, "w", encoding="utf-8") as stream,
         contextlib.redirect_stderr(stream),
         contextlib.redirect_stdout(stream),
     ):
@@ -192,7 +194,7 @@ def command(words):
             code = stop.code
         except BaseException as error:
             return f"{type(error).__name__}: {error}"
-    text = said.read_text(encoding="utf-8").strip()
+    text = output.read_text(encoding="utf-8").strip()
     last = text.splitlines()[-1] if text else ""
     if code == 0:
         return "answered"
@@ -212,15 +214,15 @@ COMMANDS = [
 
 
 def limits(memory):
-    """No more address space than this; ten minutes of work are a hang."""
-    import resource  # POSIX's
+    """Limit the address space of this process, and let an alarm kill it."""
+    import resource  # on POSIX only
 
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
 
 
 def fuzz_job(folder, rng, n_commands=2):
-    """Damage a copy of the job in a folder and run some commands on it; yields (damage, command, outcome)."""
+    """Damage a copy of the job in a folder, and run commands on it; yield (damage, command, outcome)."""
     for name in ("job.outcrop", "out.sgy", "out.zarr"):
         shutil.rmtree(folder / name, ignore_errors=True)
         (folder / name).unlink(missing_ok=True)
@@ -238,7 +240,7 @@ def fuzz_job(folder, rng, n_commands=2):
         yield kind, COMMANDS[number][0], outcome
 
 
-# Where the headers of a ZGY file of version 2 to 4 hold numbers: byte and struct format.
+# Numbers in the headers of a ZGY file of version 2 to 4: byte -> struct format.
 ZGY_WORDS = {
     4: "I", 9: "i", 13: "i", 17: "i", 21: "B", 22: "f", 26: "f", 79: "f", 83: "f", 87: "f", 91: "f", 95: "f", 99: "f",
     103: "i", 107: "i", 111: "i", 260: "d", 292: "d", 324: "B", 325: "d", 333: "B", 334: "d", 342: "I",
@@ -248,26 +250,26 @@ ZGY_NUMBERS += [float("nan"), float("inf"), 1e-30]
 
 
 def mutate_zgy(raw, rng, header):
-    """Kind of damage, and the bytes of a ZGY file with it in its first `header` bytes."""
+    """Damage the first `header` bytes of a ZGY file; return the kind of damage and the bytes."""
     kinds = [zgy_truncate, zgy_flip, zgy_lie, zgy_lie, zgy_lie, zgy_blank, zgy_noise, zgy_table, zgy_shift]
     kind = kinds[rng.integers(len(kinds))]
     return kind.__name__.removeprefix("zgy_"), bytes(kind(bytearray(raw), rng, header))
 
 
 def zgy_truncate(b, rng, header):
-    """Cut in the headers, or anywhere."""
+    """Cut the file in the headers, or anywhere."""
     return b[: rng.integers(header if rng.random() < 0.5 else len(b))]
 
 
 def zgy_flip(b, rng, header):
-    """Some bytes of the headers."""
+    """Change bytes of the headers."""
     for _ in range(rng.integers(1, 30)):
         b[rng.integers(4, header)] = rng.integers(256)
     return b
 
 
 def zgy_lie(b, rng, header):
-    """Numbers of the headers as they never should be."""
+    """Write wrong numbers into the headers."""
     for at in rng.choice(list(ZGY_WORDS), rng.integers(1, 4), replace=False).tolist():
         form = ZGY_WORDS[at]
         value = ZGY_NUMBERS[rng.integers(len(ZGY_NUMBERS))]
@@ -281,7 +283,7 @@ def zgy_lie(b, rng, header):
 
 
 def zgy_blank(b, rng, header):
-    """A piece of the headers as zeros."""
+    """Write zeros into a part of the headers."""
     at, n = int(rng.integers(4, header)), int(rng.integers(1, header))
     n = min(n, header - at)
     b[at : at + n] = bytes(n)
@@ -289,7 +291,7 @@ def zgy_blank(b, rng, header):
 
 
 def zgy_noise(b, rng, header):
-    """A piece of the headers as noise."""
+    """Write random bytes into a part of the headers."""
     at, n = int(rng.integers(4, header)), int(rng.integers(1, 200))
     n = min(n, header - at)
     b[at : at + n] = rng.bytes(n)
@@ -297,7 +299,7 @@ def zgy_noise(b, rng, header):
 
 
 def zgy_table(b, rng, header):
-    """Bricks somewhere else, of another kind, or of a wild constant."""
+    """Change the position, the kind or the constant of bricks."""
     for _ in range(rng.integers(1, 4)):
         at = header - 8 * int(rng.integers(1, 6))
         entries = [0, 1, 0x80 << 56, rng.integers(2**63), 0xC0 << 56 | 4096, len(b) - 100, 0x80 << 56 | 0x7FC00000]
@@ -306,6 +308,6 @@ def zgy_table(b, rng, header):
 
 
 def zgy_shift(b, rng, header):
-    """Bytes of the headers taken out or put in."""
+    """Remove or insert bytes of the headers."""
     at, n = int(rng.integers(4, header)), int(rng.integers(1, 60))
     return b[:at] + b[at + n :] if rng.random() < 0.5 else b[:at] + bytearray(rng.bytes(n)) + b[at:]

@@ -1,4 +1,4 @@
-"""Slow twins: the formulas written out plainly, one image at a time, to check the fast code against."""
+"""Slow twins of the fast code: the formulas written out, one image at a time."""
 
 from functools import lru_cache
 from math import ceil, factorial, floor, log2
@@ -11,7 +11,7 @@ from scipy.signal import hilbert
 
 @lru_cache(maxsize=8)
 def curvelet_windows(n1, n2):
-    """Scale by scale, coarsest first: (window on the centred spectrum, rectangle) for every stored wedge."""
+    """Return, per scale from the coarsest, (window on the centred spectrum, rectangle) of every stored wedge."""
 
     def fall(t):
         def g(t):
@@ -64,7 +64,7 @@ def curvelet_windows(n1, n2):
 
 
 def curvelet(image):
-    """Curvelet coefficients of one image by centred transforms: a list over scales of lists over angles."""
+    """Return the curvelet coefficients of one image by centred transforms: a list over scales of lists over angles."""
     n1, n2 = image.shape
     spectrum = np.fft.fftshift(np.fft.fft2(np.fft.ifftshift(image))) / np.sqrt(n1 * n2)
     k1, k2 = np.meshgrid(np.arange(n1) - n1 // 2, np.arange(n2) - n2 // 2, indexing="ij")
@@ -87,7 +87,7 @@ def curvelet(image):
 
 
 def steerable_pyramid(image, levels, orientations, decimate=True):
-    """High-pass residual, bands by level and orientation, low-pass residual of one image, by centred spectra."""
+    """Return high-pass residual, bands by level and orientation, and low-pass residual of one image."""
     n1, n2 = image.shape
     k1, k2 = np.meshgrid(np.arange(n1) - n1 // 2, np.arange(n2) - n2 // 2, indexing="ij")
     rho, theta = np.hypot(k1 / (n1 / 2), k2 / (n2 / 2)), np.arctan2(k1 / (n1 / 2), k2 / (n2 / 2))
@@ -126,7 +126,7 @@ def steerable_pyramid(image, levels, orientations, decimate=True):
 
 
 def curvelet_svd(image):
-    """Feature of the paper's measure for one image."""
+    """Return the descriptor of the paper's measure for one image."""
     parts = []
     for scale in curvelet(image):
         for array in scale[: ceil(len(scale) / 2)]:
@@ -139,7 +139,7 @@ def curvelet_svd(image):
 
 
 def cw_ssim(x, y, levels=4, orientations=16):
-    """CW-SSIM of two images, window by window."""
+    """Return CW-SSIM of two images, window by window."""
     one, two = (steerable_pyramid(z, levels, orientations)[1][-1] for z in (x, y))
     scores = []
     for c, d in zip(one, two, strict=True):
@@ -157,7 +157,7 @@ def cw_ssim(x, y, levels=4, orientations=16):
 
 
 def band_agreement(x, y, stabilizer):
-    """(l c c01 c10)^(1/4) of one window of two bands."""
+    """Return (l c c01 c10)^(1/4) of one window of two bands."""
 
     def covariance(u, v):
         return (u * v.conj()).mean() - u.mean() * v.conj().mean()
@@ -177,7 +177,7 @@ def band_agreement(x, y, stabilizer):
 
 
 def windows(band, window):
-    """The whole band, or every window of 7 x 7 (fewer where the band is smaller)."""
+    """Yield the whole band, or every window of 7 x 7 (smaller in a smaller band)."""
     rows, columns = band.shape if window == "global" else (min(7, n) for n in band.shape)
     for i in range(band.shape[0] - rows + 1):
         for j in range(band.shape[1] - columns + 1):
@@ -185,7 +185,7 @@ def windows(band, window):
 
 
 def stsim(x, y, window, cross, levels=4, orientations=8):
-    """STSIM-1 or (with `cross`) STSIM-2 of two images, band by band and window by window."""
+    """Return STSIM-1 or (with `cross`) STSIM-2 of two images, band by band and window by window."""
     pyramids = [steerable_pyramid(255 * z, levels, orientations) for z in (x, y)]
     one, two = ([high, *(band for level in bands for band in level), low] for high, bands, low in pyramids)
     terms = [
@@ -208,7 +208,7 @@ def stsim(x, y, window, cross, levels=4, orientations=8):
 
 
 def discontinuity(section):
-    """One minus semblance along the dip, pixel by pixel; the dip in degrees from instantaneous wavenumbers."""
+    """Return one minus semblance along the dip, pixel by pixel, with dips from instantaneous wavenumbers."""
     s = section - section.mean()
     signal = hilbert(s, axis=0)
     h = signal.imag
@@ -230,7 +230,7 @@ def discontinuity(section):
 
 
 def curvelet_histogram(x, y, standardize=True, finest=None):
-    """Squared-chord distance of curvelet histograms of two images, with MATLAB's automatic bins."""
+    """Return the squared-chord distance of curvelet histograms of two images, with MATLAB's automatic bins."""
     if standardize:
         x, y = ((z - z.mean()) / z.std(ddof=1) for z in (x, y))
     one, two = curvelet(x), curvelet(y)
@@ -256,7 +256,7 @@ def curvelet_histogram(x, y, standardize=True, finest=None):
 
 
 def retrieval(S, classes):
-    """RA, MAP, AUC and P@M by the sums of Appendix A."""
+    """Return RA, MAP, AUC and P@M by the sums of Appendix A."""
     n = len(S)
     accuracy, average, precision = [], [], np.zeros(n - 1)
     for i in range(n):
@@ -274,7 +274,7 @@ def retrieval(S, classes):
 
 
 def pixel_scores(labels, truth):
-    """PA, MA, MIU, FWIU and coverage pixel by pixel; code 0 is uncertain in the labels, unknown in the truth."""
+    """Return PA, MA, MIU, FWIU and coverage, pixel by pixel; code 0 is uncertain in labels, unknown in the truth."""
     pixels = [(f, t) for f, t in zip(np.ravel(labels), np.ravel(truth), strict=True) if t]
     recall, iu, share = [], [], []
     for c in sorted({t for _, t in pixels}):
@@ -294,7 +294,7 @@ def pixel_scores(labels, truth):
 
 
 def near_boundary(truth, band):
-    """Pixels with another known class at most `band` rows and columns away."""
+    """Return a mask of the pixels with another known class at most `band` rows and columns away."""
     out = np.zeros(truth.shape, bool)
     for r, c in np.ndindex(truth.shape):
         around = truth[max(r - band, 0) : r + band + 1, max(c - band, 0) : c + band + 1]
@@ -303,7 +303,7 @@ def near_boundary(truth, band):
 
 
 def boundary_distances(found, true):
-    """Distance in pixels between the boundaries of two bodies, from every pixel of one to the nearest of the other."""
+    """Return the distances in pixels from every boundary pixel of two bodies to the nearest of the other body."""
 
     def edge(body):
         inside = np.argwhere(body)
@@ -318,7 +318,7 @@ def boundary_distances(found, true):
 
 
 def bray_curtis(a, b):
-    """Similarity of two features by its definition."""
+    """Return the Bray-Curtis similarity of two descriptors by its definition."""
     total = np.abs(a.astype(float) + b).sum()
     return 1 - np.abs(a.astype(float) - b).sum() / total if total else 1.0
 
@@ -327,7 +327,7 @@ def bray_curtis(a, b):
 
 
 def hoyer_projection(w, sparsity):
-    """Hoyer's alternating projection of one vector: L1 hyperplane, L2 sphere, negatives to zero, again."""
+    """Return Hoyer's projection of one vector: alternate L1 hyperplane, L2 sphere, and negatives set to zero."""
     n, l2 = len(w), np.linalg.norm(w)
     l1 = l2 * (np.sqrt(n) - sparsity * (np.sqrt(n) - 1))
     s = w + (l1 - w.sum()) / n
@@ -345,7 +345,7 @@ def hoyer_projection(w, sparsity):
 
 
 def factorisation_objective(X, W, H, gamma, lambda1, lambda2):
-    """F, the part with W and the part with H, norm by norm."""
+    """Return F, its part with W and its part with H, norm by norm."""
     misfit = np.linalg.norm(X - W @ H) ** 2
     atoms = lambda1 * np.linalg.norm(W) ** 2
     coefficients = gamma * np.linalg.norm(H @ H.T - np.eye(len(H))) ** 2 + lambda2 * np.linalg.norm(H) ** 2
@@ -353,7 +353,7 @@ def factorisation_objective(X, W, H, gamma, lambda1, lambda2):
 
 
 def factorisation_step(X, W, H, variant, gamma, lambda1, lambda2):
-    """One iteration of a variant, the cubic equation of `exact` solved element by element."""
+    """Return W and H after one iteration of a variant; `exact` solves its cubic equation element by element."""
     W = W * (X @ H.T) / (W @ H @ H.T + lambda1 * W + 1e-300)
     a, b, c = W.T @ X, W.T @ W @ H + lambda2 * H, gamma * H @ H.T @ H
     if variant == "exact":
@@ -367,12 +367,12 @@ def factorisation_step(X, W, H, variant, gamma, lambda1, lambda2):
 
 
 def class_evidence(W, H, Q):
-    """The paper's L_n = W (Q * (h_n 1^T)), patch by patch: (n_patches, n_pixels, n_classes)."""
+    """Return the paper's L_n = W (Q * (h_n 1^T)), patch by patch: (n_patches, n_pixels, n_classes)."""
     return np.stack([W @ (Q * h[:, None]) for h in H.T])
 
 
 def majority(labels):
-    """Most frequent of the 3x3 labels around each pixel; on a tie its own."""
+    """Return the most frequent of the 3 x 3 labels around each pixel; on a tie, the label of the pixel."""
     padded = np.pad(labels, 1, mode="edge")
     out = labels.copy()
     for i, j in np.ndindex(labels.shape):
@@ -383,7 +383,7 @@ def majority(labels):
 
 
 def trace_table(inline, crossline, dead, inlines, crosslines):
-    """Number of the last live trace at each crossing of a grid, -1 at a crossing without a live trace."""
+    """Return the number of the last live trace at each crossing of a grid, -1 without a live trace."""
     table = np.full((len(inlines), len(crosslines)), -1)
     for number, (a, b) in enumerate(zip(inline, crossline, strict=True)):
         if number not in dead:
@@ -392,7 +392,7 @@ def trace_table(inline, crossline, dead, inlines, crosslines):
 
 
 def bridge(section, live, most):
-    """Slow twin of `outcrop.patches.gaps.bridge`: each missing trace independently, from the nearest live traces."""
+    """Return the result of `outcrop.patches.gaps.bridge`, trace by trace from the nearest live traces."""
     out = np.full(section.shape, np.nan)
     for trace in range(len(live)):
         left = next((t for t in range(trace, -1, -1) if live[t]), None)
@@ -405,7 +405,7 @@ def bridge(section, live, most):
 
 
 def shares(features, exemplars, accepted, rejected):
-    """Share of the first class in what reaches every patch of a graph, by one dense solution.
+    """Return the share of the first class in the weight that reaches every patch of a graph, by one dense solution.
 
     Parameters
     ----------
@@ -413,7 +413,7 @@ def shares(features, exemplars, accepted, rejected):
     exemplars : list of arrays, shape (1, n_values)
         Descriptor of the exemplar of each class.
     accepted, rejected : arrays of bool, shape (n,)
-        Patches that are, and are not, of the first class.
+        Patches that were accepted and rejected for the first class.
     """
     n = len(features)
 

@@ -1,10 +1,10 @@
-"""A machine that does to one job whatever people, programs and disks do, and checks after every step what must hold.
+"""State machine that applies random actions of people, programs and disks to a job, and checks laws after each.
 
-Shell (in process), page and notebook take turns on one folder: they decide, confirm lines, import, undo, index anew,
-retrieve, label, export; the volume is touched and moved; reads fail, the disk is full, a write is the last before a
-kill, a stage is damaged. A model keeps what was acknowledged. After every step: every acknowledged decision is there
-and no other; confirmed lines show what was confirmed; labels that count as fresh are those that a folder with nothing
-but the same decisions gives; going back finds the old result.
+Command line (in this process), page and notebook work on one folder in turn: they decide, confirm lines, import, undo,
+index again, retrieve, label and export. The volume is touched and moved, reads fail, the disk is full, the process is
+killed before a write, and stages are damaged. A model records every acknowledged decision. Laws after every step: the
+job has exactly the acknowledged decisions; confirmed lines keep their labels; fresh labels equal the labels of a new
+folder with the same decisions; a return to earlier decisions finds the earlier result.
 """
 
 import contextlib
@@ -36,31 +36,31 @@ PLACES = [(line, x, t) for line in (101, 103, 104) for x in (320, 335, 345) for 
 
 
 class Killed(BaseException):
-    """The process was killed here: nothing after it runs, nothing is cleaned up."""
+    """Raised in place of a kill of the process: nothing after it runs."""
 
 
 class Model:
-    """What was acknowledged: acts in their order, each with its entries and its effect, undone or not."""
+    """The acknowledged acts in order, each with its entries, its effect, and whether it is undone."""
 
     def __init__(self):
         self.acts = []  # [ids of its entries, kind, payload, undone]
         self.known = set()  # ids of all entries so far
 
     def add(self, entries, kind, payload):
-        """Note an act that consists of the entries that are new."""
+        """Record an act that consists of the new entries."""
         ids = {entry["id"] for entry in entries} - self.known
         self.known |= ids
         self.acts.append([ids, kind, payload, False])
 
     def step(self, entry):
-        """Take back, or do again, what an entry of the log says."""
+        """Undo or redo the act that an entry of the log names."""
         self.known.add(entry["id"])
         for act in self.acts:
             if act[0] & set(entry["of"]):
                 act[3] = entry["what"] == "undo"
 
     def state(self):
-        """Exemplars, verdicts, strokes and confirmed lines that hold."""
+        """Return the present exemplars, verdicts, strokes and confirmed lines."""
         exemplars, verdicts, strokes, confirmed = set(), {}, [], []
         for _, kind, payload, undone in self.acts:
             if undone:
@@ -83,7 +83,7 @@ class Model:
         return exemplars, verdicts, strokes, sorted(confirmed)
 
     def shown(self):
-        """Labels of lines that were confirmed here and that no later stroke, click or confirmed line touches."""
+        """Return line -> labels of confirmed lines that no later stroke or exemplar can change."""
         found = {}
         for _, kind, payload, undone in self.acts:
             if undone:
@@ -98,7 +98,7 @@ class Model:
 
 
 def actual(job):
-    """The same as `Model.state`, of a job."""
+    """Return the state of a job in the form of `Model.state`."""
     state = job.plan.state
     exemplars = {(one.name, tuple(map(float, one.place))) for one in state.exemplars}
     verdicts = {(one.name, tuple(map(float, one.place))): one.accept for one in state.verdicts}
@@ -107,7 +107,7 @@ def actual(job):
 
 
 class JobMachine(RuleBasedStateMachine):
-    """One folder, three ways in, and everything that happens to it."""
+    """One job folder, used by command line, page and notebook, with failures of process and disk."""
 
     def __init__(self):
         super().__init__()
@@ -116,13 +116,13 @@ class JobMachine(RuleBasedStateMachine):
         self.model, self.seen = Model(), {}
         self.stack = contextlib.ExitStack()
         drawn = mock.patch.object(Figure, "savefig", lambda _, path, **options: Path(path).write_bytes(b"picture"))
-        self.stack.enter_context(drawn)  # pictures take a second each
+        self.stack.enter_context(drawn)  # drawing a figure takes a second
         self.page = None
         self.damaged_lines = set()
 
     @initialize()
     def make(self):
-        """Make the volume and the job, with an exemplar of two classes."""
+        """Make the volume and the job, with an exemplar of each of two classes."""
         made = Path(tempfile.gettempdir()) / f"outcrop-stateful-{os.getpid()}.sgy"
         if not made.exists():
             datasets.write_synthetic(made, SHAPE, seed=1)
@@ -135,7 +135,7 @@ class JobMachine(RuleBasedStateMachine):
             self._note("exemplars", [(name, tuple(map(float, place)))])
 
     def teardown(self):
-        """Remove everything."""
+        """Close and remove the job."""
         if self.page is not None:
             self.page.close()
         self.notebook.close()
@@ -148,11 +148,11 @@ class JobMachine(RuleBasedStateMachine):
         self.model.add(self._own_entries(), kind, payload)
 
     def _own_entries(self):
-        """Entries of this job, without imported ones."""
+        """Return the entries of this job, without imported entries."""
         return [entry for entry in oc.Job(self.path).log.entries if not entry.get("import")]
 
     def _shell(self, *words):
-        """Run a command in this process: exit code, and what it printed."""
+        """Run a command in this process; return its exit code and its output."""
         out = io.StringIO()
         with (
             mock.patch.object(sys, "argv", ["outcrop", *map(str, words)]),
@@ -172,7 +172,7 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), place=st.sampled_from(PLACES))
     def exemplar_in_the_notebook(self, name, place):
-        """Add an exemplar; the same one twice is one."""
+        """Add an exemplar in the notebook; the same exemplar is added once."""
         before = self._entries()
         self.notebook.add_exemplar(name, place)
         if self._entries() > before:
@@ -180,17 +180,17 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), place=st.sampled_from(PLACES))
     def exemplar_in_the_shell(self, name, place):
-        """Add an exemplar and search by one command."""
+        """Add an exemplar and search with one command."""
         before = self._entries()
         text = f"{name.replace(' ', '-')}={','.join(map(str, place))}"
-        code, said = self._shell("retrieve", self.path, "--exemplar", text)
+        code, output = self._shell("retrieve", self.path, "--exemplar", text)
         if self._entries() > before:
             self._note("exemplars", [(name, tuple(map(float, place)))])
-        assert code == 0 or "damaged" in said, said
+        assert code == 0 or "damaged" in output, output
 
     @rule(name=st.sampled_from(NAMES), place=st.sampled_from(PLACES))
     def exemplar_on_the_page(self, name, place):
-        """Click on the page."""
+        """Add an exemplar by a click on the page."""
         page = self._page()
         if name not in page.job.classes:
             page.decide(page.job.add_class, name)
@@ -210,20 +210,20 @@ class JobMachine(RuleBasedStateMachine):
         return self.page
 
     def _snapshot(self):
-        """Bytes of everything in the folder but what is only looked at, and locks."""
+        """Return the digests of all files of the folder except the view and locks."""
         files = (p for p in self.path.rglob("*") if p.is_file() and p.suffix != ".lock" and p.name != "view.json")
         return {p.relative_to(self.path): hashlib.sha256(p.read_bytes()).digest() for p in files}
 
     @rule()
     def close_the_page(self):
-        """The page goes away."""
+        """Close the page."""
         if self.page is not None:
             self.page.close()
             self.page = None
 
     @rule(number=st.integers(0, 30), accept=st.booleans(), where=st.sampled_from(["notebook", "shell"]))
     def judge(self, number, accept, where):
-        """Say yes or no to a row of the table."""
+        """Accept or reject a row of the retrieved patches."""
         try:
             table = self.notebook.retrieve().table
         except Damaged:
@@ -235,24 +235,24 @@ class JobMachine(RuleBasedStateMachine):
             self._note("verdicts", payload)
             return
         before = self._entries()
-        code, said = self._shell("retrieve", self.path, "--accept" if accept else "--reject", int(one["row"]))
+        code, output = self._shell("retrieve", self.path, "--accept" if accept else "--reject", int(one["row"]))
         if self._entries() > before:
             self._note("verdicts", payload)
-        assert code == 0 or "No patch is most similar" in said or "damaged" in said, said
+        assert code == 0 or "No patch is most similar" in output or "damaged" in output, output
 
     @rule(name=st.sampled_from(NAMES[:2]), place=st.sampled_from(PLACES), radius=st.integers(1, 6))
     def paint(self, name, place, radius):
-        """A stroke in the notebook."""
+        """Paint a stroke in the notebook."""
         self.notebook.paint(name, [place], radius=radius)
         self._note("stroke", (name, (tuple(map(float, place)),)))
 
     @rule(who=st.sampled_from(["notebook", "page", "shell"]), redo=st.booleans())
     def undo(self, who, redo):
-        """Take back, or do again, the last act of a writer."""
+        """Undo or redo the last act of a writer."""
         before = self._entries()
         if who == "shell":
-            code, said = self._shell("decisions", self.path, "--redo" if redo else "--undo")
-            assert code == 0, said
+            code, output = self._shell("decisions", self.path, "--redo" if redo else "--undo")
+            assert code == 0, output
         else:
             target = self.notebook if who == "notebook" else self._page()
             (target.redo if redo else target.undo)()
@@ -262,11 +262,11 @@ class JobMachine(RuleBasedStateMachine):
     # ---- work -------------------------------------------------------------------------------------------------------
 
     @rule(step=st.sampled_from([16, 20]))
-    def index_anew(self, step):
-        """Another step, by the shell."""
+    def index_again(self, step):
+        """Index with another step on the command line."""
         before = self._entries()
-        code, said = self._shell("index", self.volume, "-o", self.path, "--size", SIZE, "--step", step)
-        assert code == 0, said
+        code, output = self._shell("index", self.volume, "-o", self.path, "--size", SIZE, "--step", step)
+        assert code == 0, output
         if self._entries() > before:
             self._note("other", None)
 
@@ -274,7 +274,7 @@ class JobMachine(RuleBasedStateMachine):
         lines=st.lists(st.sampled_from(LINES), min_size=1, max_size=2, unique=True), seed=st.sampled_from([0, 0, 0, 5])
     )
     def label(self, lines, seed):
-        """Label some lines in the notebook."""
+        """Label lines in the notebook."""
         labelled = set(self.notebook.labelled)
         before = self._entries()
         for attempt in range(4):
@@ -295,43 +295,43 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(limit=st.sampled_from([0.3, 0.6, None]))
     def limit_in_the_shell(self, limit):
-        """Another limit of confidence is another way of reading."""
+        """Set another limit of confidence, which makes no line stale."""
         status = oc.Job(self.path).status()
         if not status["lines"]["labelled"] or status["lines"]["stale"] or self.damaged_lines:
             return
         line = LINES[min(oc.Job(self.path).labelled)]
-        if oc.Job(self.path).plan.keys["votes"] is None:  # all lines are confirmed ones
+        if oc.Job(self.path).plan.keys["votes"] is None:  # all lines are confirmed
             return
         before = self._entries()
         words = [] if limit is None else ["--min-confidence", limit]
-        code, said = self._shell("label", self.path, "--lines", line, *words)
+        code, output = self._shell("label", self.path, "--lines", line, *words)
         if self._entries() > before:
             self._note("other", None)
-        assert code == 0, said
+        assert code == 0, output
         assert oc.Job(self.path).status()["lines"] == status["lines"]
 
     @rule()
     def export(self):
-        """Labels of older decisions are refused, others written."""
+        """Export labels; stale labels are refused."""
         status = oc.Job(self.path).status()
-        code, said = self._shell("export", self.path, self.folder / "out.sgy")
+        code, output = self._shell("export", self.path, self.folder / "out.sgy")
         if status["lines"]["labelled"] and not status["lines"]["stale"] and not self.damaged_lines:
-            assert code == 0, said
+            assert code == 0, output
         elif status["lines"]["stale"]:
-            assert code == 2, said
+            assert code == 2, output
 
-    # ---- the world --------------------------------------------------------------------------------------------------
+    # ---- file system ------------------------------------------------------------------------------------------------
 
     @rule()
     def touch(self):
-        """The file gets another time."""
+        """Change the time stamp of the volume file, which makes no line stale."""
         before = oc.Job(self.path).status()["lines"]
         os.utime(self.volume)
         assert oc.Job(self.path).status()["lines"] == before
 
     @rule()
     def move(self):
-        """The file gets another name."""
+        """Rename the volume file, which makes no line stale."""
         before = oc.Job(self.path).status()["lines"]
         target = self.folder / ("w.sgy" if self.volume.name == "v.sgy" else "v.sgy")
         os.rename(self.volume, target)
@@ -346,8 +346,8 @@ class JobMachine(RuleBasedStateMachine):
         what=st.sampled_from(["label", "retrieve", "exemplar"]),
         how=st.sampled_from(["kill", "full"]),
     )
-    def breaks_off(self, at, what, how):
-        """The process is killed before its nth write, or the disk is full from then on."""
+    def interrupt(self, at, what, how):
+        """Kill the process before its nth write, or let the disk be full from then on."""
         self.close_the_page()  # its threads would be killed too
         before = actual(oc.Job(self.path))
         count, job = [0], oc.Job(self.path)
@@ -382,13 +382,13 @@ class JobMachine(RuleBasedStateMachine):
         self._sync_others()
 
     def _sync_others(self):
-        """Options set by work that broke off are an act that changes no exemplar, verdict, stroke or confirmed line."""
+        """Record options that interrupted work has set as an act without effect on the model."""
         if any(entry["id"] not in self.model.known for entry in self._own_entries()):
             self._note("other", None)
 
     @rule(what=st.sampled_from(["label", "index"]))
     def reads_fail(self, what):
-        """The volume cannot be read for a while."""
+        """Let reads of the volume fail during a command."""
         before = actual(oc.Job(self.path))
         failing = mock.patch(
             "outcrop.volumes.opening.LazyVolume.block", side_effect=OSError(errno.EIO, "Input/output error")
@@ -405,7 +405,7 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 10**6), how=st.sampled_from(["truncate", "flip", "remove"]))
     def damage_a_stage(self, number, how):
-        """A file of a stage is damaged; decisions stay, and what is made again is what it was."""
+        """Damage a file of a stage; decisions stay, and results that are computed again are equal."""
         files = sorted(p for p in (self.path / "stages").rglob("*") if p.is_file() and "damaged" not in str(p))
         files = [
             p for p in files if p.name not in ("stage.json", "journal.txt", "published.txt") and p.suffix != ".csv"
@@ -420,23 +420,23 @@ class JobMachine(RuleBasedStateMachine):
         elif how == "flip" and data:
             data[number % len(data)] ^= 255
             path.write_bytes(data)
-        self.damaged_lines = set(range(SHAPE[0]))  # any of them may have to be made again
+        self.damaged_lines = set(range(SHAPE[0]))  # any line may have to be labelled again
         self.seen = {}
         self.notebook._memory.clear()
         self.close_the_page()
 
-    # ---- what must hold ---------------------------------------------------------------------------------------------
+    # ---- laws -------------------------------------------------------------------------------------------------------
 
     @invariant()
-    def every_acknowledged_decision_is_there(self):
-        """A fresh look at the folder shows what the model has, no more and no less."""
+    def the_job_has_exactly_the_acknowledged_decisions(self):
+        """The job, opened again, has the state of the model."""
         if hasattr(self, "notebook"):
             for found, known in zip(actual(oc.Job(self.path)), self.model.state(), strict=True):
                 assert found == known, f"{found} is not {known}"
 
     @invariant()
-    def what_is_shown_is_of_its_key(self):
-        """Labels of a line under a key never change, and no line that was labelled disappears."""
+    def votes_of_a_key_do_not_change(self):
+        """The votes of a line under a key never change, and no labelled line disappears."""
         if not hasattr(self, "notebook"):
             return
         job = oc.Job(self.path)
@@ -444,7 +444,7 @@ class JobMachine(RuleBasedStateMachine):
         sources = vote_keys(job, job.plan)
         view, stale = label_view(job, job.plan)
         for line, store in view.stores.items():
-            if line not in sources:  # confirmed, and without votes
+            if line not in sources:  # a confirmed line without votes
                 assert line in view.confirmed.own
                 continue
             try:
@@ -456,11 +456,11 @@ class JobMachine(RuleBasedStateMachine):
             assert (line in stale) == (sources[line] != current) or line in view.confirmed.own - stale
         for key, line in self.seen:
             if key == current:
-                assert sources.get(line) == current, "going back does not find the old result"
+                assert sources.get(line) == current, "a return to earlier decisions does not find the earlier result"
 
     @invariant()
-    def a_confirmed_line_stays(self):
-        """It shows what was shown when it was confirmed, where that was sure."""
+    def a_confirmed_line_keeps_its_labels(self):
+        """Every sample that was labelled with certainty when the line was confirmed keeps its label."""
         if not hasattr(self, "notebook"):
             return
         for line, codes in self.model.shown().items():
@@ -471,7 +471,7 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(line=st.sampled_from(LINES))
     def a_fresh_folder_agrees(self, line):
-        """A line that counts as fresh equals what a folder with nothing but the same decisions labels."""
+        """The labels of a fresh line equal the labels of a new folder with the same decisions."""
         job = oc.Job(self.path)
         position = LINES.index(line)
         if job.labelled.get(position, True):
@@ -486,7 +486,7 @@ class JobMachine(RuleBasedStateMachine):
         options = other.plan.state.options
         try:
             again = other.label([line], seed=options.get("label", {}).get("seed", 0), **options.get("limits", {}))
-        except ValueError:  # without an exemplar nothing but confirmed lines has labels
+        except ValueError:  # without exemplars only confirmed lines have labels
             assert position in label_view(job, job.plan)[0].confirmed.own
             again = other.labels.sel(inline=[line])
         np.testing.assert_array_equal(again["label"].values[0], here)

@@ -182,8 +182,8 @@ def test_the_shell_asks_and_answers(job, monkeypatch, capsys):
             main()
         return stop.value.code, *capsys.readouterr()
 
-    code, _, said = outcrop("audit", job.path, "--clicks", 12)
-    assert code == 0 and "12 of 12 questions are open" in said and (job.path / "audit-patches.png").is_file()
+    code, _, messages = outcrop("audit", job.path, "--clicks", 12)
+    assert code == 0 and "12 of 12 questions are open" in messages and (job.path / "audit-patches.png").is_file()
     code, shown, _ = outcrop("audit", job.path, "--clicks", 12, "--yes", "1,2,3,4,5", "--no", "6", "--json")
     total = json.loads(shown)["estimates"][-1]
     assert (total["class"], total["yes"], total["no"]) == ("all", 5, 1) and total["low"] < total["right"]
@@ -245,10 +245,10 @@ def test_intervals_of_iou_contain_the_truth():
 def test_answers_move_the_confidence():
     """Overconfident labels need a higher minimum confidence; a few answers change it little."""
     rng = np.random.default_rng(0)
-    says = rng.uniform(0.6, 0.99, 400)
-    right = rng.random(400) < 1 / (1 + np.exp(-(np.log(says / (1 - says)) - 1)))
-    assert confidence_shift(says, right) == pytest.approx(-1, abs=0.3)
-    assert abs(confidence_shift(says[:2], [False, True])) < 0.7
+    confidence = rng.uniform(0.6, 0.99, 400)
+    right = rng.random(400) < 1 / (1 + np.exp(-(np.log(confidence / (1 - confidence)) - 1)))
+    assert confidence_shift(confidence, right) == pytest.approx(-1, abs=0.3)
+    assert abs(confidence_shift(confidence[:2], [False, True])) < 0.7
 
 
 def test_audits_of_samples_move_the_limit_of_error(job):

@@ -288,7 +288,7 @@ def test_fused_labels_are_less_striped_and_nearer_to_the_truth():
     assert np.isfinite(sides[0]).sum() == np.isfinite(sides[1]).sum() > 300
 
 
-# ---- of a job ------------------------------------------------------------------------------------------------------
+# ---- of a job -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

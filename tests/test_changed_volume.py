@@ -1,4 +1,4 @@
-"""A volume that changes under a job: nothing made from its older samples passes for fresh, wherever one looks."""
+"""A volume that changes under a job: results of its older samples are reported as stale by every method."""
 
 import os
 import shutil
@@ -17,12 +17,12 @@ PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """A texture mapper that fits in a moment, and files told apart by as few blocks as those of many GB."""
+    """Compare files by few blocks, as for files of many GB."""
     monkeypatch.setattr("outcrop.storage.workspace.BLOCK", 16)
 
 
 def labelled(path, volume):
-    """A job with three labelled lines."""
+    """Return a job with three labelled lines."""
     job = oc.Job(path, volume=volume)
     job.choose_index(size=32, step=16)
     for name, place in PLACES.items():
@@ -33,14 +33,14 @@ def labelled(path, volume):
 
 @pytest.fixture
 def job(source, tmp_path):
-    """A labelled job on a file."""
+    """Yield a labelled job on a file."""
     shutil.copy(source, tmp_path / "v.sgy")
     with labelled(tmp_path / "v.outcrop", tmp_path / "v.sgy") as one:
         yield one
 
 
 def change(path, *, line=104, traces=1, offset=201):
-    """Write other samples into a line; with one trace between the blocks that tell files apart."""
+    """Write other samples into a line; a change of one trace lies between the blocks that are compared."""
     with open(path, "r+b") as handle:
         for trace in range(traces):
             handle.seek(3600 + ((line - 100) * 110 + 50 + trace) * (240 + 4 * 96) + 240 + offset)
@@ -48,13 +48,13 @@ def change(path, *, line=104, traces=1, offset=201):
 
 
 def stale(job):
-    """How many labelled lines are stale."""
+    """Return the number of stale lines."""
     return job.status()["lines"]["stale"]
 
 
 @pytest.mark.parametrize("traces", [1, 30])
-def test_every_way_to_look_notices_a_changed_file(job, tmp_path, traces):
-    """A new process: status, labels, the list of lines and export all know, each of them as the first to look."""
+def test_every_method_notices_a_changed_file(job, tmp_path, traces):
+    """In a newly opened job, status, labels, the list of lines and export notice the change, each as the first call."""
     change(tmp_path / "v.sgy", traces=traces)
     looks = [
         lambda one: stale(one) == 3,
@@ -69,8 +69,8 @@ def test_every_way_to_look_notices_a_changed_file(job, tmp_path, traces):
         oc.Job(job.path).export(tmp_path / "l.sgy")
 
 
-def test_a_job_that_is_open_goes_on_with_the_changed_file(job, tmp_path):
-    """The same process: the next label takes the new samples at once, and the labels are those of a new job."""
+def test_an_open_job_uses_the_changed_file(job, tmp_path):
+    """In an open job, the next label uses the new samples, and the labels equal those of a new job."""
     change(tmp_path / "v.sgy", traces=30)
     with pytest.warns(UserWarning, match="changed since it was read"):
         labels = job.label([104])
@@ -79,8 +79,8 @@ def test_a_job_that_is_open_goes_on_with_the_changed_file(job, tmp_path):
     np.testing.assert_array_equal(labels["label"].values, clean.label([104])["label"].values)
 
 
-def test_a_file_put_back_finds_its_labels(job, tmp_path):
-    """One sample changed and changed back, each seen by its time: the labels of before are fresh again."""
+def test_labels_are_fresh_again_if_the_file_is_restored(job, tmp_path):
+    """After one sample is changed and changed back, the earlier labels are fresh again."""
     shutil.copy(tmp_path / "v.sgy", tmp_path / "kept.sgy")
     change(tmp_path / "v.sgy")
     with pytest.warns(UserWarning, match="changed"):
@@ -91,7 +91,7 @@ def test_a_file_put_back_finds_its_labels(job, tmp_path):
 
 
 def test_a_touched_file_is_compared_once_and_is_the_same(job, tmp_path, monkeypatch):
-    """Another time stamp alone makes nothing stale, and its lines are not read a second time."""
+    """Another time stamp makes no line stale, and lines are not read twice."""
     os.utime(tmp_path / "v.sgy")
     assert stale(oc.Job(job.path)) == 0
     monkeypatch.setattr("outcrop.volumes.identity.line_digest", None)
@@ -99,7 +99,7 @@ def test_a_touched_file_is_compared_once_and_is_the_same(job, tmp_path, monkeypa
 
 
 def test_a_large_file_is_compared_by_the_next_export(job, tmp_path, monkeypatch):
-    """Where comparing would take long, status says what it does not know; export compares."""
+    """If the comparison would take long, status reports that it was not made; export makes it."""
     change(tmp_path / "v.sgy")
     monkeypatch.setattr("outcrop.job.status.QUICK", 1000)
     assert "was written to since" in job.status()["volume_unread"]
@@ -108,8 +108,8 @@ def test_a_large_file_is_compared_by_the_next_export(job, tmp_path, monkeypatch)
     assert not job.status()["volume_unread"]
 
 
-def test_another_survey_in_the_place_of_the_file_is_said(job, tmp_path):
-    """Other axes under the same name: status says so, label refuses."""
+def test_another_survey_under_the_same_file_name_is_reported(job, tmp_path):
+    """If the file has other axes, status reports another survey, and label refuses it."""
     datasets.write_synthetic(tmp_path / "o.sgy", (6, 80, 80), seed=1)
     os.replace(tmp_path / "o.sgy", tmp_path / "v.sgy")
     assert "another survey" in oc.Job(job.path).status()["volume_unread"]
@@ -119,7 +119,7 @@ def test_another_survey_in_the_place_of_the_file_is_said(job, tmp_path):
 
 @pytest.mark.parametrize("count", [1, 10**9])
 def test_an_array_changed_in_place_is_another_volume(source, tmp_path, count, monkeypatch):
-    """Labels of the older samples turn stale; a single sample is found by the next label at the latest."""
+    """Labels of the older samples become stale; the next label also finds a change of a single sample."""
     volume = oc.open_volume(source).load().copy()
     job = labelled(tmp_path / "a.outcrop", volume)
     monkeypatch.setattr("outcrop.job.folder.glance", lambda one: glance(one, most=1000))
@@ -138,8 +138,8 @@ def test_an_array_changed_in_place_is_another_volume(source, tmp_path, count, mo
         np.testing.assert_array_equal(labels[name].values, clean[name].values)
 
 
-def test_the_command_line_says_that_the_file_changed(job, tmp_path, monkeypatch, capsys):
-    """Status and export, each in a process of its own, say it in one line."""
+def test_the_command_line_reports_that_the_file_changed(job, tmp_path, monkeypatch, capsys):
+    """The commands status and export report the change in one line."""
     change(tmp_path / "v.sgy")
     shutil.copytree(job.path, tmp_path / "w.outcrop")
     for words, code in ((["status", tmp_path / "w.outcrop"], 0), (["export", job.path, tmp_path / "l.sgy"], 2)):

@@ -1,4 +1,4 @@
-"""Chunks that several processes write: sealed, seen by the one that keeps the books, and never half."""
+"""Chunks that several processes write: each has a digest, the main process confirms it, and no chunk is incomplete."""
 
 import os
 import time
@@ -21,13 +21,13 @@ from outcrop.storage.chunks import (
 
 @pytest.fixture
 def array(tmp_path):
-    """Lines of traces, two chunks a line."""
+    """Return an array of lines with two chunks per line."""
     options = {"shape": (4, 6, 5), "chunks": (1, 3, 5), "dtype": "u1", "fill_value": 0}
     return zarr.create_array(tmp_path / "a.zarr", **options, compressors=[ZstdCodec(), Crc32cCodec()])
 
 
 def test_only_the_chunks_of_a_line_are_written(array):
-    """One seal for each of its chunks; other lines have no files."""
+    """Every written chunk has a digest; other lines have no files."""
     line = np.arange(30, dtype="u1").reshape(1, 6, 5)
     seals = write_chunks(array, 0, 2, line)
     assert len(set(seals)) == 2 and all(seals)
@@ -37,14 +37,14 @@ def test_only_the_chunks_of_a_line_are_written(array):
 
 
 def test_the_axis_of_the_lines_may_be_another(tmp_path):
-    """As in labels of crosslines, whose chunks go through all inlines."""
+    """Labels of crosslines have chunks through all inlines."""
     array = zarr.create_array(tmp_path / "a.zarr", shape=(3, 4, 5), chunks=(3, 1, 5), dtype="u1")
     write_chunks(array, 1, 3, np.full((3, 1, 5), 7, "u1"))
     assert (array[:, 3] == 7).all() and not array[:, :3].any()
 
 
-def test_a_chunk_counts_only_as_it_was_written(array, monkeypatch):
-    """Another file, or none, where a worker says that it wrote one, is refused with the remedy; a late one is not."""
+def test_a_chunk_must_equal_its_digest(array, monkeypatch):
+    """A chunk that differs from the digest of its worker is refused with the remedy; a late chunk is accepted."""
     monkeypatch.setattr("outcrop.storage.chunks.SEEN_WITHIN", (0.01,))
     seals = write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1"))
     confirm_chunks(array, 0, 0, seals)
@@ -56,7 +56,7 @@ def test_a_chunk_counts_only_as_it_was_written(array, monkeypatch):
 
 
 def test_a_worker_that_does_not_see_the_folder_writes_nothing(array, tmp_path):
-    """It does not make a folder of its own under the same path."""
+    """The worker raises an error and does not make a folder under the same path."""
     os.rename(tmp_path / "a.zarr", tmp_path / "b.zarr")
     with pytest.raises(OSError, match="not seen by the worker"):
         write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1"))
@@ -64,15 +64,15 @@ def test_a_worker_that_does_not_see_the_folder_writes_nothing(array, tmp_path):
 
 
 def test_a_chunk_that_comes_back_changed_is_refused(array, monkeypatch):
-    """What the disk gives back is compared with what was written."""
+    """Values are read back and compared with the written values."""
     monkeypatch.setattr(type(array), "__getitem__", lambda *_: np.zeros((1, 6, 5), "u1"))
     with pytest.raises(OSError, match="other values than were written"):
         write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1"))
 
 
 @pytest.mark.parametrize("sharded", [True, False])
-def test_a_file_is_as_zarr_has_it(tmp_path, sharded):
-    """Zarr reads what is written without it, chunks of zeros take no space, and other lines are left alone."""
+def test_a_directly_written_file_equals_that_of_zarr(tmp_path, sharded):
+    """Zarr reads files written without it, chunks of zeros take no space, and other lines are unchanged."""
     options = {"shape": (4, 2, 7, 5), "chunks": (1, 2, 3, 5), "shards": (1, 2, 9, 5), "dtype": "u1", "fill_value": 0}
     options |= {} if sharded else {"chunks": (1, 2, 7, 5), "shards": None, "dtype": "u4"}
     codecs = {"compressors": [ZstdCodec(), Crc32cCodec()]}
@@ -89,7 +89,7 @@ def test_a_file_is_as_zarr_has_it(tmp_path, sharded):
 
 
 def test_a_file_that_comes_back_changed_is_refused(array, monkeypatch, tmp_path):
-    """As are a folder that is not there, and one of the same name that somebody else made."""
+    """A file that is read back changed, and a folder that the worker does not see, give an error."""
     array = zarr.create_array(tmp_path / "c.zarr", shape=(2, 3), chunks=(1, 3), dtype="u1", compressors=[ZstdCodec()])
     with monkeypatch.context() as patched:
         patched.setattr("pathlib.Path.read_bytes", lambda _: b"")
@@ -101,8 +101,8 @@ def test_a_file_that_comes_back_changed_is_refused(array, monkeypatch, tmp_path)
     assert not (tmp_path / "c.zarr").exists()
 
 
-def test_leftovers_of_the_killed_go_and_those_of_the_living_stay(array, tmp_path):
-    """Only files aside that are older than any write takes."""
+def test_only_old_partial_files_are_removed(array, tmp_path):
+    """Partial files older than the duration of a write are removed; newer files of running processes stay."""
     write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1"))
     folder = next(tmp_path.rglob("c/0/0/0")).parent
     old, new = folder / "0.a.partial", folder / "0.b.partial"

@@ -1,4 +1,4 @@
-"""On a real local Dask cluster everything comes out as on threads, also when a worker is killed on the way."""
+"""A local Dask cluster gives the same results as threads, also when a worker is killed during the work."""
 
 import os
 import signal
@@ -17,14 +17,14 @@ pytest.importorskip("distributed")
 
 @pytest.fixture(scope="module")
 def client():
-    """Two workers, each a process with one thread."""
+    """Yield a client of two workers, each a process with one thread."""
     with cluster(workers=2, memory=2 * 10**9) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def volume(tmp_path_factory):
-    """A small SEG-Y file, which workers open themselves."""
+    """Return the volume of a small SEG-Y file, which workers open themselves."""
     path = tmp_path_factory.mktemp("cluster") / "ein Volumen ø.sgy"
     datasets.write_synthetic(path, (8, 100, 96), seed=3)
     return open_volume(path)
@@ -32,18 +32,18 @@ def volume(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def index(volume, tmp_path_factory):
-    """Its index, made by threads."""
+    """Return an index of the volume, built by threads."""
     grid = PatchGrid(volume, size=32, step=(8, 12))
     return build_index(volume, grid, tmp_path_factory.mktemp("threads") / "v.outcrop")
 
 
 def kill_a_worker(client):
-    """Kill one worker process as an operator or the kernel would."""
+    """Kill one worker process."""
     os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
 
-def test_order_errors_and_a_dead_worker(client):
-    """Blocks come back in order though a worker dies; errors carry their block."""
+def test_order_of_blocks_errors_and_a_killed_worker(client):
+    """Results come in the order of the blocks although a worker is killed; errors name their block."""
     seen = []
     for i, square in enumerate(map_blocks(lambda i: i * i, range(40), client=client)):
         seen.append(square)
@@ -55,14 +55,14 @@ def test_order_errors_and_a_dead_worker(client):
     assert caught.value.__notes__ == ["while working on block 3"]
 
 
-def test_a_block_that_kills_every_worker_is_one_line(client):
-    """The job stops and says what to do."""
+def test_a_block_that_kills_every_worker_gives_an_error_with_remedy(client):
+    """The work stops with an error of one line that states the remedy."""
     with pytest.raises(OSError, match=r"gave up on block \d .* run the same command again"):
         list(map_blocks(lambda i: os.kill(os.getpid(), signal.SIGKILL) if i == 1 else i, range(3), client=client))
 
 
 def test_index_and_search_equal_those_of_threads(client, volume, index, tmp_path, monkeypatch):
-    """Bit for bit, with a worker killed after the third block; the search by shards too."""
+    """Index and search are identical, although a worker is killed after the third block."""
     monkeypatch.setattr("outcrop.retrieval.index.BLOCK", 128)
     killed = []
 
@@ -75,18 +75,18 @@ def test_index_and_search_equal_those_of_threads(client, volume, index, tmp_path
     np.testing.assert_array_equal(made.features[:], index.features[:])
     np.testing.assert_array_equal(made.status, index.status)
     exemplars = {"layers": [(103, 350, 200)], "other": [(105, 330, 100)]}
-    there, here = open_index(made.workspace.path), retrieve(index, exemplars, 40)
-    there.client = client
-    np.testing.assert_array_equal(retrieve(there, exemplars, 40).rows, here.rows)
+    on_cluster, expected = open_index(made.workspace.path), retrieve(index, exemplars, 40)
+    on_cluster.client = client
+    np.testing.assert_array_equal(retrieve(on_cluster, exemplars, 40).rows, expected.rows)
 
 
 def writes_nothing(*_, **__):
-    """What stands for `write_chunks` in the process that keeps the books."""
+    """Replace `write_chunks` in the main process, which must not write."""
     raise AssertionError("the process that gathers wrote a chunk")
 
 
 def die_at_the_next_rename(flag):
-    """Let every worker that runs this kill itself when it has written a chunk aside and would give it its name."""
+    """Let a worker kill itself after it has written a partial file and before it renames the file."""
     from pathlib import Path
 
     def replace(path, target):
@@ -96,8 +96,8 @@ def die_at_the_next_rename(flag):
     Path.replace = replace
 
 
-def test_a_worker_killed_in_the_middle_of_a_write_leaves_nothing_half(client, volume, index, tmp_path, monkeypatch):
-    """Its chunk is not there until another wrote it whole; what it left aside is cleared. Here all workers are."""
+def test_workers_killed_during_a_write_leave_no_incomplete_chunk(client, volume, index, tmp_path, monkeypatch):
+    """If all workers are killed during a write, other workers write the chunks, and partial files can be removed."""
     monkeypatch.setattr("outcrop.retrieval.index.BLOCK", 128)
     monkeypatch.setattr("outcrop.retrieval.index.write_chunks", writes_nothing)
     flag = tmp_path / "died"
@@ -115,7 +115,7 @@ def test_a_worker_killed_in_the_middle_of_a_write_leaves_nothing_half(client, vo
 
 @pytest.fixture
 def quick_job(volume, tmp_path):
-    """A job with exemplars, on the mapping that takes sections."""
+    """Return a function that makes a job with exemplars and retrieved patches."""
 
     def make(name):
         job = Job(tmp_path / name, volume=volume)
@@ -129,9 +129,9 @@ def quick_job(volume, tmp_path):
 
 
 def test_workers_write_the_votes_of_a_job(client, quick_job, monkeypatch):
-    """The same votes and digests of lines as from threads, though a worker dies; this process writes no chunk."""
-    here, there = quick_job("here.outcrop"), quick_job("there.outcrop")
-    here.label()
+    """Votes and digests equal those from threads, although a worker is killed; this process writes no chunk."""
+    on_threads, on_cluster = quick_job("threads.outcrop"), quick_job("cluster.outcrop")
+    on_threads.label()
     monkeypatch.setattr("outcrop.labels.vote_store.write_file", writes_nothing)
     killed = []
 
@@ -139,37 +139,37 @@ def test_workers_write_the_votes_of_a_job(client, quick_job, monkeypatch):
         if stage == "labelling" and done == 2 and not killed:
             killed.append(kill_a_worker(client))
 
-    there.label(client=client, progress=progress)
+    on_cluster.label(client=client, progress=progress)
     assert killed
     for name in ("label", "confidence"):
-        np.testing.assert_array_equal(there.labels[name].values, here.labels[name].values)
-    assert there.status()["lines"] == here.status()["lines"]
-    logs = [LineLog(lines_path(job.path, job.plan.volume["digest"])).read() for job in (here, there)]
+        np.testing.assert_array_equal(on_cluster.labels[name].values, on_threads.labels[name].values)
+    assert on_cluster.status()["lines"] == on_threads.status()["lines"]
+    logs = [LineLog(lines_path(job.path, job.plan.volume["digest"])).read() for job in (on_threads, on_cluster)]
     assert logs[0] == logs[1] and len(logs[0]) == 8
 
 
 def test_labels_equal_those_of_threads(client, volume, index, tmp_path, monkeypatch):
-    """Line by line on the workers, which write them, with scores."""
+    """Workers compute and write labels and scores line by line; gathered labels are equal too."""
     monkeypatch.setattr("outcrop.labels.store.write_chunks", writes_nothing)
     weak = retrieve(index, {"layers": [(103, 350, 200)], "other": [(105, 330, 100)]}, 20)
     mapper = LabelMapper(atoms_per_class=5, iterations=20).fit(index.grid.extract(volume, weak.rows), weak.classes)
     grid = PatchGrid(volume, size=32, step=16, clip=index.grid.clip)
     wanted = {"lines": [101, 104, 105], "scores": True}
-    here = label_volume(volume, grid, mapper, **wanted)
-    there = label_volume(volume, grid, mapper, **wanted, client=client, path=tmp_path / "labels.zarr")
+    expected = label_volume(volume, grid, mapper, **wanted)
+    written = label_volume(volume, grid, mapper, **wanted, client=client, path=tmp_path / "labels.zarr")
     gathered = label_volume(volume, grid, mapper, **wanted, client=client)
     for name in ("label", "confidence", "score"):
-        np.testing.assert_array_equal(there[name].values, here[name].values)
-        np.testing.assert_array_equal(gathered[name].values, here[name].values)
+        np.testing.assert_array_equal(written[name].values, expected[name].values)
+        np.testing.assert_array_equal(gathered[name].values, expected[name].values)
 
 
 def test_workers_read_zarr_from_an_address(client, volume, tmp_path):
-    """An fsspec address serves as well as a path, and the job finds it again."""
+    """Workers open a volume by its fsspec address, and the job stores the address."""
     array = zarr.create_array(tmp_path / "v.zarr", data=volume.values, chunks=(2, 50, 48))
     assert array.shape == volume.shape
-    there = open_volume(f"file://{tmp_path}/v.zarr")
-    grid = PatchGrid(there, size=32, step=32)
-    made = build_index(there, grid, tmp_path / "z.outcrop", client=client)
+    remote = open_volume(f"file://{tmp_path}/v.zarr")
+    grid = PatchGrid(remote, size=32, step=32)
+    made = build_index(remote, grid, tmp_path / "z.outcrop", client=client)
     direct = build_index(open_volume(volume.values), grid, tmp_path / "d.outcrop")
     np.testing.assert_array_equal(made.features[:], direct.features[:])
     assert len(open_index(tmp_path / "z.outcrop")) == len(grid)

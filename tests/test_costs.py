@@ -1,4 +1,4 @@
-"""What a dry run predicts: as many bytes as the stages take, seconds that follow the work, and nothing is written."""
+"""A dry run predicts the bytes of the stages and seconds in proportion to the work, and writes nothing."""
 
 import itertools
 import json
@@ -13,7 +13,7 @@ from outcrop.job.status import status
 
 @pytest.fixture(scope="module")
 def volume(tmp_path_factory):
-    """A SEG-Y file of 24 lines."""
+    """Return the volume of a SEG-Y file of 24 lines."""
     path = tmp_path_factory.mktemp("costs") / "v.sgy"
     oc.datasets.write_synthetic(path, (24, 90, 100), seed=1)
     return oc.open_volume(path)
@@ -21,7 +21,7 @@ def volume(tmp_path_factory):
 
 @pytest.fixture
 def job(volume, tmp_path):
-    """Indexed, with exemplars."""
+    """Yield an indexed job with exemplars."""
     with oc.Job(tmp_path / "j.outcrop", volume=volume) as job:
         job.index(32, step=16)
         job.add_exemplar("layers", (103, 330, 128))
@@ -30,13 +30,13 @@ def job(volume, tmp_path):
 
 
 def planned(volume, **given):
-    """Options and grid of an index."""
+    """Return the grid and the options of an index."""
     options = IndexOptions(**{"size": 32, "step": 16} | given).fitted(volume.shape)
     return options.grid(volume), options
 
 
 def test_bytes_of_an_index(volume, job):
-    """Those that its descriptors take, to a fifth: small samples compress a little worse."""
+    """The predicted bytes are within a fifth of those of the descriptors: small samples compress less."""
     grid, options = planned(volume)
     cost = costs.index_cost(volume, grid, options)
     assert cost.units == len(grid)
@@ -44,7 +44,7 @@ def test_bytes_of_an_index(volume, job):
 
 
 def test_bytes_of_labels(job):
-    """Those that the votes take, to a fifth: of the lines that are left."""
+    """The predicted bytes of the lines without labels are within a fifth of those of the votes."""
     predicted = costs.label_cost(job)
     assert status(job)["lines"]["labelled"] == 0 and predicted.units == 24
     job.label(range(100, 112))
@@ -56,7 +56,7 @@ def test_bytes_of_labels(job):
 
 
 def test_seconds_follow_the_work(volume, job, monkeypatch):
-    """With a clock that goes a second forward whenever it is read: a sample of the work takes one, all of it many."""
+    """With a clock that advances a second at every reading, the prediction is in proportion to the work."""
     ticks = itertools.count()
     monkeypatch.setattr(costs.time, "perf_counter", lambda: float(next(ticks)))
     monkeypatch.setattr(costs, "_digest_seconds", lambda _: 0.0)
@@ -67,16 +67,18 @@ def test_seconds_follow_the_work(volume, job, monkeypatch):
     assert many.seconds - costs.SPENT == pytest.approx(many.units / taken)
     on_workers = costs.index_cost(volume, *planned(volume), workers=2)
     assert on_workers.seconds == pytest.approx(many.seconds + costs.START)
-    # four lines a second; all 24 are left, and writing one takes a quarter of a second on one of two threads
+    # four lines per second; all 24 lines are left; writing a line takes a quarter of a second on one of two threads
     assert costs.label_cost(job).seconds == pytest.approx(costs.SPENT + 24 / 4 + 24 / 4 / 2)
 
 
 def test_a_dry_run_of_labels_writes_none(outcrop, job):
-    """Neither votes nor a decision on the mapping; the answer is there for people and for programs."""
+    """It writes neither votes nor a decision on the mapping; the prediction is printed as text and as JSON."""
     before = job.status()
-    code, told, said = outcrop("label", job.path, "--dry-run", "--json", "--mapping", "points", "--lines", "101,102")
-    assert code == 0, said
-    assert json.loads(told)["units"] == 2 and json.loads(told)["bytes"] > 0
-    assert "2 lines to label; about" in said
+    code, output, messages = outcrop(
+        "label", job.path, "--dry-run", "--json", "--mapping", "points", "--lines", "101,102"
+    )
+    assert code == 0, messages
+    assert json.loads(output)["units"] == 2 and json.loads(output)["bytes"] > 0
+    assert "2 lines to label; about" in messages
     after = oc.Job(job.path).status()
     assert after["lines"] == before["lines"] and after["label"] == before["label"]

@@ -1,4 +1,4 @@
-"""Faults and horizons on sections they were not picked on: planes and domes whose crossings are known."""
+"""Fault sticks and horizons on other sections than those on which they were picked: planes and domes."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ VOLUME = xr.DataArray(np.random.default_rng(0).standard_normal((30, 40, 100)).as
 
 
 def plane_sticks(lines=AXES["inline"]):
-    """Sticks on inlines of the plane crossline = 320 + (inline - 100) + time / 10."""
+    """Return sticks on inlines of the plane crossline = 320 + (inline - 100) + time / 10."""
     rows = [
         {"surface": 0, "stick": n, "inline": line, "crossline": 220 + line + t / 10, "time": t, "likelihood": 0.7}
         for n, line in enumerate(lines)
@@ -23,15 +23,15 @@ def plane_sticks(lines=AXES["inline"]):
 
 
 def dome():
-    """A top that is deepest at the rim: 200 - distance from the middle, in ms."""
+    """Return a top whose time increases from its middle to the rim."""
     inline, crossline = np.meshgrid(AXES["inline"], AXES["crossline"], indexing="ij")
     depth = 100 + 5 * np.hypot(inline - 115, (crossline - 340) / 2)
     axes = {name: AXES[name] for name in ("inline", "crossline")}
     return xr.DataArray(depth, axes, name="time", attrs={"class": "salt dome", "side": "top", "body": 1})
 
 
-def test_a_stick_on_the_section_is_drawn_as_it_is():
-    """Its points, and nothing of the sticks beside it."""
+def test_a_stick_on_the_section_is_drawn_unchanged():
+    """The section shows the points of its own stick and no other stick."""
     sticks = plane_sticks()
     (trace,) = fault_traces(sticks, VOLUME, 0, 107)
     assert trace.stick == 7 and trace.down.tolist() == [40.0, 100.0, 300.0]
@@ -39,7 +39,7 @@ def test_a_stick_on_the_section_is_drawn_as_it_is():
 
 @pytest.mark.parametrize(("direction", "label"), [(1, 340), (1, 346.0), (2, 100.0), (2, 222.0)])
 def test_a_plane_crosses_other_sections_along_a_line(direction, label):
-    """Every point of the line lies on the plane, and the line goes on from line to line."""
+    """Every point of the drawn line lies on the plane, and the line is continuous over all survey lines."""
     (trace,) = fault_traces(plane_sticks(), VOLUME, direction, label)
     inline, crossline, time = (trace.across, label, trace.down) if direction == 1 else (trace.down, trace.across, label)
     np.testing.assert_allclose(crossline, 220 + inline + np.asarray(time) / 10)
@@ -47,7 +47,7 @@ def test_a_plane_crosses_other_sections_along_a_line(direction, label):
 
 
 def test_lines_that_are_far_apart_are_not_connected():
-    """Lines up to three apart are; beyond, a new line begins, of one point where there is one."""
+    """Sticks on lines up to three apart are connected; farther sticks begin a new line, which can be one point."""
     found = fault_traces(plane_sticks([100, 103, 110]), VOLUME, 2, 100.0)
     assert [len(trace.across) for trace in found] == [2, 1]
 
@@ -60,8 +60,8 @@ def test_a_slice_shows_contours_of_a_top():
     assert horizon_traces(dome(), 2, 50.0) == []
 
 
-def test_a_section_shows_a_top_where_it_is():
-    """Gaps stay gaps."""
+def test_a_top_with_a_gap_gives_two_lines():
+    """A gap of the top is not bridged."""
     top = dome()
     top[10, 5:9] = np.nan
     left, right = horizon_traces(top, 0, 110)
@@ -70,9 +70,9 @@ def test_a_section_shows_a_top_where_it_is():
 
 
 def test_a_top_ends_where_it_jumps():
-    """A slope of 16 samples a trace is one line, a jump of more begins another; nothing of the surface is lost."""
+    """A step of up to 16 samples per trace continues a line, a larger step begins another; no point is lost."""
     top = dome()
-    top[10, 20:] += 4.0 * 17  # one more than a slope of the dome, which rises by at most 5 ms a trace
+    top[10, 20:] += 4.0 * 17  # 17 samples, more than the limit; the dome itself changes by at most 5 ms per trace
     left, right = horizon_traces(top, 0, 110, interval=4.0)
     assert (len(left[0]), len(right[0])) == (20, 20)
     np.testing.assert_array_equal(np.concatenate([left[1], right[1]]), top.sel(inline=110).values)
@@ -82,7 +82,7 @@ def test_a_top_ends_where_it_jumps():
 
 
 def test_figures_show_sticks_and_tops_on_sections_and_slices():
-    """As many lines as there are crossings, none of which widens the picture; accepted sticks are outlined."""
+    """Figures show one line per crossing with unchanged limits of the axes; accepted sticks have an outline."""
     sticks = plane_sticks().assign(accepted=lambda table: table["stick"] == 7)
     for line, count in ((VOLUME.sel(inline=107), 2), (VOLUME.sel(crossline=340), 2), (VOLUME.sel(time=148.0), 2)):
         ax = plots.sticks(line, sticks, surfaces=[dome()])

@@ -11,12 +11,12 @@ SHAPES = [(32, 32), (33, 47), (64, 65), (99, 99), (97, 131), (128, 128), (35, 30
 
 
 def images(shape, n=2, dtype="float64"):
-    """Random images."""
+    """Return random images."""
     return np.random.default_rng(0).normal(size=(n, *shape)).astype(dtype)
 
 
 def golden():
-    """The two images of METHOD section 9."""
+    """Return the two images of METHOD section 9."""
     r, c = np.mgrid[:99, :99]
     a = 0.5 + 0.5 * np.sin(2 * np.pi * (0.07 * r + 0.02 * c))
     b = 0.5 + 0.25 * np.sin(2 * np.pi * (0.11 * r - 0.03 * c)) + 0.25 * np.cos(2 * np.pi * (0.05 * r + 0.00031 * c * c))

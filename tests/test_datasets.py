@@ -24,7 +24,7 @@ SHAPES = [((120, 200, 256), 0), ((120, 200, 256), 7), ((60, 160, 200), 1), ((60,
 
 @pytest.fixture
 def data():
-    """Folder of the real data; skips the test without it."""
+    """Return the folder of the real data; skip the test without it."""
     if not os.environ.get("OUTCROP_DATA"):
         pytest.skip("OUTCROP_DATA names no folder of real data")
     return Path(os.environ["OUTCROP_DATA"])
@@ -32,7 +32,7 @@ def data():
 
 @functools.cache
 def volume_of(shape, seed):
-    """Samples and truth of a synthetic volume that several tests use."""
+    """Return samples and truth of a synthetic volume that several tests use."""
     volume, truth = datasets.synthetic(shape, seed=seed)
     return volume.values, truth.values
 
@@ -178,7 +178,7 @@ def test_seg2017_without_patches_is_refused(tmp_path, monkeypatch):
 
 
 def landmass_folder(root, sizes):
-    """A folder in the layout of LANDMASS with two images of each class."""
+    """Make a folder in the layout of LANDMASS with two images of each class."""
     for name, size in sizes.items():
         (root / name).mkdir()
         for k in range(2):
@@ -202,12 +202,17 @@ def test_landmass_scalings(tmp_path, size):
     """Scaling `range` is (x + 1) / 2; `image` maps every image exactly to [0, 1]."""
     folder = landmass_folder(tmp_path, {"fault": size, "horizon": size})
     raw = datasets.landmass(folder).image
-    common, own = datasets.landmass(folder, scaling="range").image, datasets.landmass(folder, scaling="image").image
+    common, per_image = (
+        datasets.landmass(folder, scaling="range").image,
+        datasets.landmass(folder, scaling="image").image,
+    )
     np.testing.assert_allclose(common, (raw + 1) / 2, rtol=1e-6)
     assert (
-        raw.shape == (4, *size) and (own.min(("row", "column")) == 0).all() and (own.max(("row", "column")) == 1).all()
+        raw.shape == (4, *size)
+        and (per_image.min(("row", "column")) == 0).all()
+        and (per_image.max(("row", "column")) == 1).all()
     )
-    assert common.attrs["scaled"] and own.attrs["scaled"]
+    assert common.attrs["scaled"] and per_image.attrs["scaled"]
 
 
 @pytest.mark.parametrize(
@@ -352,12 +357,12 @@ def test_structures_are_coherent_from_line_to_line():
 
 
 def lag(before, after):
-    """Samples by which `after` lies below `before`, at the peak of their cross-correlation."""
+    """Return the samples by which `after` lies below `before`, at the peak of their cross-correlation."""
     return int(np.argmax(signal.correlate(after, before))) - (len(before) - 1)
 
 
 def quiet_line(earth, row):
-    """A line of a synthetic survey without its random texture."""
+    """Return a line of a synthetic survey without its random texture."""
     n_crossline, n_sample = earth.shape[1:]
     flat = np.zeros((2, n_crossline, n_sample + 1), np.float32)
     return make_line(earth, row, lambda number: flat)

@@ -1,4 +1,4 @@
-"""The documentation says what is so: names, examples, commands, links and messages exist; README's notebook runs."""
+"""The documentation is correct: names, commands, options, links, messages and constants exist, and examples run."""
 
 import ast
 import doctest
@@ -26,7 +26,7 @@ NAMES = [name for name in oc.__all__ if name != "__version__"]
 
 
 def docstring(name):
-    """Text about a public name: its docstring, or what stands below it where it is a dict."""
+    """Return the text about a public name: its docstring, or the string below a dict."""
     found = getattr(oc, name)
     if not isinstance(found, dict):
         return inspect.getdoc(found)
@@ -40,7 +40,7 @@ def docstring(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_public_name_is_in_the_reference_with_an_example(name):
-    """The reference page asks for it, and its text has an example that is run."""
+    """The reference page includes the name, and its text has an example."""
     assert f"::: oc.{name}\n" in (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     text = docstring(name)
     assert "Examples\n--------\n" in text
@@ -49,19 +49,19 @@ def test_a_public_name_is_in_the_reference_with_an_example(name):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if isinstance(getattr(oc, name), dict)])
 def test_examples_of_dicts_run(name):
-    """Text below a dict is not a docstring, so that doctest does not run its examples."""
+    """Examples in the text below a dict run; doctest does not find them, because this text is not a docstring."""
     examples = doctest.DocTestParser().get_doctest(docstring(name), {}, name, None, 0)
     assert examples.examples and doctest.DocTestRunner().run(examples).failed == 0
 
 
 def test_the_reference_names_nothing_else():
-    """A name that is gone does not stay in the reference."""
+    """The reference has no name that was removed."""
     named = re.findall(r"^::: oc\.(\w+)$", (ROOT / "docs" / "reference.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(named) == sorted(NAMES)
 
 
 def test_functions_of_submodules_in_the_reference_exist():
-    """What is listed of `oc.datasets` and `oc.plots` is there, with a text."""
+    """The listed functions of `oc.datasets` and `oc.plots` exist and have a docstring."""
     text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     listed = re.findall(r"^::: outcrop\.(\w+)\n(?: .*\n)*?      members: \[(.*)\]$", text, re.MULTILINE)
     assert [module for module, _ in listed] == ["datasets", "plots"]
@@ -71,8 +71,8 @@ def test_functions_of_submodules_in_the_reference_exist():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
-    """Files that a page links to or shows are there, and so are the headings."""
+def test_links_have_targets(page):
+    """The files and headings that a page links to exist."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" in link:
@@ -85,13 +85,13 @@ def test_links_lead_somewhere(page):
 
 @cache
 def headings(page):
-    """Anchors of the headings of a page."""
+    """Return the anchors of the headings of a page."""
     lines = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", line).strip().lower()) for line in lines}
 
 
 def commands():
-    """Words of every command line that starts with ``outcrop`` in the documentation."""
+    """Yield the page and the text of every command that starts with ``outcrop`` in the documentation."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")
         for line in re.findall(r"^(?: {4}|)outcrop .*$", text, re.MULTILINE):
@@ -101,7 +101,7 @@ def commands():
 
 
 def test_commands_and_their_options_exist():
-    """Every ``outcrop COMMAND --option`` in README and docs is one that the program has."""
+    """The program has every command and option that README and docs use."""
     known = typer.main.get_command(cli.app).commands
     options = {
         name: {word for part in one.params for word in (*part.opts, *part.secondary_opts)}
@@ -122,7 +122,7 @@ def test_commands_and_their_options_exist():
 
 @cache
 def messages():
-    """Every text of the source, with … where it names a value."""
+    """Return every string of the source, with … in place of values."""
     found = []
     for file in sorted((ROOT / "src" / "outcrop").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -134,8 +134,8 @@ def messages():
     return found
 
 
-def test_messages_of_troubleshooting_are_those_of_the_program():
-    """A message that is quoted is one that the source holds, word for word."""
+def test_quoted_messages_are_messages_of_the_program():
+    """The source contains every message that the troubleshooting page quotes, word for word."""
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     quoted = re.findall(r"^> (.*)$", page, re.MULTILINE)
     assert len(quoted) > 30
@@ -144,13 +144,13 @@ def test_messages_of_troubleshooting_are_those_of_the_program():
 
 
 def python_block(page):
-    """The first block of Python of a page."""
+    """Return the first block of Python of a page."""
     return re.search(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[1]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/notebook.md"])
-def test_lines_for_a_notebook_run(page, tmp_path, monkeypatch):
-    """All of them, on a synthetic survey with the numbers that they name."""
+def test_examples_for_a_notebook_run(page, tmp_path, monkeypatch):
+    """The first Python block runs on a synthetic survey with the line numbers of the example."""
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     shape = (6, 270, 290)
@@ -167,8 +167,8 @@ def test_lines_for_a_notebook_run(page, tmp_path, monkeypatch):
         assert names["weight"].shape == names["mask"].shape
 
 
-def test_the_page_of_commands_has_all_of_them():
-    """Every command, and its options, each with its help."""
+def test_the_page_of_commands_is_complete():
+    """The page has every command, and every option has a help text."""
     page = command_reference()
     for name, command in typer.main.get_command(cli.app).commands.items():
         assert f"\n## {name}\n" in page
@@ -176,35 +176,35 @@ def test_the_page_of_commands_has_all_of_them():
     assert "| `--accept` |" in page and "`--no-per-exemplar`" in page
 
 
-def test_a_block_shows_what_a_notebook_would():
-    """Printed lines, then the value of the last line; tables as tables."""
+def test_the_output_of_a_block_is_that_of_a_notebook():
+    """Output shows printed lines, then the value of the last line; tables are HTML tables."""
     assert run_python("print('a')\n1 + 1", {}) == "``` {.text .output}\na\n```\n\n``` {.text .output}\n2\n```"
     assert "<table" in run_python("import pandas as pd\npd.DataFrame({'a': [1]})", {})
     assert run_python("x = 1", {}) == ""
 
 
 def test_a_block_that_fails_ends_the_build(tmp_path):
-    """The site is not built with a tutorial that does not run, in Python or in the shell."""
+    """A block of Python or shell that fails gives an error with the name of the page."""
     for block in ("```python\n1 / 0\n```\n", "```sh\nfalse\n```\n"):
         with pytest.raises(RuntimeError, match=r"page\.md"):
             run_page(block, "page.md", tmp_path)
 
 
-def test_blocks_of_real_data_wait_for_it(tmp_path, monkeypatch):
-    """Without OUTCROP_DATA they are shown, not run."""
+def test_blocks_of_real_data_are_not_run_without_it(tmp_path, monkeypatch):
+    """Without OUTCROP_DATA these blocks are shown and not run."""
     monkeypatch.delenv("OUTCROP_DATA", raising=False)
     assert "Not run here" in run_page("```python f3\n1 / 0\n```\n", "page.md", tmp_path)
 
 
-def test_python_of_the_pages_is_python():
-    """Blocks that are not run parse, at least."""
+def test_python_blocks_of_the_pages_parse():
+    """Every block of Python is valid syntax, also if it is not run."""
     for page in PAGES:
         for block in re.findall(r"^```python.*\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
             ast.parse(textwrap.dedent(block), page.name)
 
 
 def constant_tables():
-    """Name of every module of the page of constants, and its table: constant -> value."""
+    """Yield the name of every module on the page of constants, and its table: constant -> value."""
     text = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8")
     for heading, section in re.findall(r"^## `([\w.]+)`\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL):
         yield heading, dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE))
@@ -212,7 +212,7 @@ def constant_tables():
 
 @pytest.mark.parametrize(("module", "table"), constant_tables())
 def test_the_page_of_constants_has_the_values_of_the_code(module, table):
-    """Each value equals that of the module."""
+    """Each value on the page equals the value in the module."""
     home = importlib.import_module(f"outcrop.{module}")
     for name, value in table.items():
         found = eval(value, {"geomspace": np.geomspace})
@@ -221,7 +221,7 @@ def test_the_page_of_constants_has_the_values_of_the_code(module, table):
 
 @pytest.mark.parametrize(("module", "table"), constant_tables())
 def test_the_page_of_constants_is_complete(module, table):
-    """Each number in capitals at the top of a module is in its table, or named as not tuned."""
+    """Each numeric constant of a module is in its table, or listed under "Not tuned"."""
     text = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8").split("## Not tuned")[1]
     row = re.search(rf"^\| (.*?) \| `{re.escape(module)}` \|", text, re.MULTILINE)
     known = set(table) | set(re.findall(r"`(\w+)`", row[1] if row else ""))
@@ -238,8 +238,8 @@ def test_the_page_of_constants_is_complete(module, table):
     assert numbers <= known
 
 
-def test_the_page_of_constants_has_all_that_are_measured():
-    """What benchmarks/constants.py halves and doubles has a row."""
+def test_the_page_of_constants_has_all_measured_constants():
+    """Each constant that benchmarks/constants.py halves and doubles has a row."""
     text = (ROOT / "benchmarks" / "constants.py").read_text(encoding="utf-8")
     tables = dict(constant_tables())
     for module, name in re.findall(r'^    Constant\((\w+), "(\w+)"', text, re.MULTILINE):

@@ -9,7 +9,7 @@ from outcrop.features.encoder import ANSWERS, WEIGHTS, Encoder
 
 @pytest.fixture(scope="module")
 def section():
-    """Dipping layers with a fault of 8 samples down the middle, shape (1, 144, 176)."""
+    """Return dipping layers with a fault of 8 samples in the middle, shape (1, 144, 176)."""
     rows, columns = np.indices((144, 176))
     shifted = rows + 0.1 * columns + 8 * (columns > 88)
     noise = np.random.default_rng(0).standard_normal((144, 176))
@@ -17,11 +17,11 @@ def section():
 
 
 def test_the_weights_are_small():
-    """They are part of the wheel."""
+    """The weights are part of the wheel and smaller than 4 MB."""
     assert WEIGHTS.stat().st_size < 4e6
 
 
-def test_it_finds_a_fault_and_the_dip(section):
+def test_the_encoder_finds_a_fault_and_the_dip(section):
     """The fault plane is found at its position and nowhere else, and the dip of layers is correct."""
     found = Encoder().answers(section)
     assert list(found) == list(ANSWERS) and all(values.shape == section.shape for values in found.values())

@@ -16,7 +16,7 @@ CLASSES = np.repeat(["chaotic", "fault", "salt"], [7, 9, 12])
 
 
 def similarities(levels=None, n=28):
-    """Random, asymmetric similarities; few levels give many ties."""
+    """Return random, asymmetric similarities; few levels give many ties."""
     S = np.random.default_rng(0).random((n, n))
     S = S if levels is None else np.round(S * levels) / levels
     np.fill_diagonal(S, 1)
@@ -24,7 +24,7 @@ def similarities(levels=None, n=28):
 
 
 def codes(shape, n=4, seed=0):
-    """Random label codes 0 .. n."""
+    """Return random label codes 0 .. n."""
     return np.random.default_rng(seed).integers(0, n + 1, shape)
 
 

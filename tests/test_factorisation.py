@@ -22,14 +22,14 @@ PENALTIES = Penalties(orthogonality=2.0, atoms=0.1, coefficients=0.5)
 
 
 def problem(seed=0, n_pixels=30, n_patches=20, n_atoms=6, scale=1.0):
-    """A random X, sparse W and H."""
+    """Return a random X, sparse W and H."""
     rng = np.random.default_rng(seed)
     W = rng.random((n_pixels, n_atoms)) * (rng.random((n_pixels, n_atoms)) > 0.4)
     return rng.random((n_pixels, n_patches)) * scale, W, rng.random((n_atoms, n_patches))
 
 
 def painted(X, n_atoms, seed=0):
-    """Painted pixels on three patches, two classes."""
+    """Return painted pixels of two classes on three patches."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 3, (X.shape[0], 3))
     half = n_atoms // 2
@@ -38,7 +38,7 @@ def painted(X, n_atoms, seed=0):
 
 
 def last(X, W, H, n, **options):
-    """W, H and F after n iterations."""
+    """Return W, H and F after n iterations."""
     steps = factorise(X, W.copy(), H, **options)
     for _ in range(n):
         next(steps)
@@ -131,7 +131,7 @@ def test_exact_never_raises_the_objective(scale, paint):
 
 
 def test_accelerated_exact_never_raises_the_objective():
-    """No repeated half step of the acceleration raises F, with painted patches either."""
+    """No repeated half step of the acceleration raises F, also with painted patches."""
     for seed in range(20):
         X, W, H = problem(seed)
         steps = factorise(X, W, H, variant="exact", paint=painted(X, 6, seed), accelerate=True)
@@ -152,9 +152,9 @@ def test_factors_stay_non_negative_and_zeros_of_the_atoms_stay(variant):
 def test_acceleration_keeps_the_fixed_points(variant):
     """Accelerated iterations stay at a fixed point of plain ones, and reach a lower objective sooner."""
     X, W0, H0 = problem(n_pixels=10, n_patches=8, n_atoms=3)
-    W, H, rest = last(X, W0, H0, 5000, variant=variant, penalties=PENALTIES)
+    W, H, terms = last(X, W0, H0, 5000, variant=variant, penalties=PENALTIES)
     _, _, kept = last(X, W, H, 100, variant=variant, penalties=PENALTIES, accelerate=True)
-    assert kept[0] == pytest.approx(rest[0], rel=1e-6)
+    assert kept[0] == pytest.approx(terms[0], rel=1e-6)
     plain = last(X, W0, H0, 30, variant="exact", penalties=PENALTIES)[2][0]
     assert last(X, W0, H0, 15, variant="exact", penalties=PENALTIES, accelerate=True)[2][0] < plain
 

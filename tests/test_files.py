@@ -1,4 +1,4 @@
-"""Files of other programs: folders of lines, axes by name and unit, and formats that are refused by their name."""
+"""Files of other programs: folders of lines, axes by name and unit, and unknown formats that are refused."""
 
 import json
 import os
@@ -23,12 +23,12 @@ real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP
 
 
 def noise(shape, seed=0):
-    """A volume of noise."""
+    """Return a volume of noise."""
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
 def sgz():
-    """Opening of an SGZ file: 2 header blocks, 52 x 40 x 20 samples at 8 bits in blocks of 4 x 4 x 256."""
+    """Return the first bytes of an SGZ file: 2 header blocks, 52 x 40 x 20 samples, 8 bits, blocks of 4 x 4 x 256."""
     return struct.pack("<4i", 2, 52, 40, 20) + bytes(24) + struct.pack("<4i", 8, 4, 4, 256) + bytes(5000)
 
 
@@ -47,25 +47,25 @@ OPENINGS = {
 
 @pytest.mark.parametrize("name", OPENINGS)
 @pytest.mark.parametrize("disguised", [False, True])
-def test_other_formats_are_refused_with_name_and_way_out(tmp_path, outcrop, name, disguised):
-    """By their first bytes, whatever the file is called; the shell says it in one sentence with exit code 2."""
+def test_other_formats_are_refused_with_name_and_remedy(tmp_path, outcrop, name, disguised):
+    """Formats are recognised by their first bytes; the command line prints one sentence with exit code 2."""
     called, raw = OPENINGS[name]
     if disguised and name in ("netCDF", "MAT 7.3"):
-        pytest.skip("only its ending tells it from HDF5")
+        pytest.skip("only the ending of the name distinguishes it from HDF5")
     path = tmp_path / ("v.sgy" if disguised else called)
     path.write_bytes(raw)
-    title, way_out = WAYS[name]
+    title, remedy = WAYS[name]
     with pytest.raises(ValueError) as caught:
         open_volume(path)
     message = str(caught.value)
-    assert title in message and way_out.split("{")[0].strip() in message and "\n" not in message
+    assert title in message and remedy.split("{")[0].strip() in message and "\n" not in message
     code, out, err = outcrop("info", path)
     assert code == 2 and out == "" and "Traceback" not in err
     assert title in " ".join(err.split())
 
 
-def test_the_way_out_of_matlab_and_npz_files_is_one_that_works(tmp_path, monkeypatch):
-    """The line that the message gives, run as it stands with the name of the variable, makes a file that opens."""
+def test_the_remedy_for_matlab_and_npz_files_works(tmp_path, monkeypatch):
+    """The line of code in the message, with the name of the variable, writes a file that opens."""
     monkeypatch.chdir(tmp_path)
     values = noise((3, 4, 5))
     scipy.io.savemat("a.mat", {"NAME": values})
@@ -79,7 +79,7 @@ def test_the_way_out_of_matlab_and_npz_files_is_one_that_works(tmp_path, monkeyp
 
 
 def test_segy_is_never_taken_for_something_else(tmp_path):
-    """Its text header is EBCDIC or ASCII, or zeros; none of them opens another format."""
+    """SEG-Y files with text headers of EBCDIC, ASCII or zeros are not recognised as another format."""
     axes = (np.arange(3), np.arange(4), 4.0 * np.arange(5))
     with segy_write.create(tmp_path / "v.sgy", *axes) as write:
         for row in range(3):
@@ -103,8 +103,8 @@ def test_segy_is_never_taken_for_something_else(tmp_path):
         ("file:///data/f3.sgy", ["path without file://"]),
     ],
 )
-def test_remote_addresses_are_refused_with_the_way_out(address, words, monkeypatch):
-    """Without a look at the network where no Zarr can be there."""
+def test_remote_addresses_are_refused_with_a_remedy(address, words, monkeypatch):
+    """Addresses that cannot be Zarr are refused without a network connection."""
     monkeypatch.setattr("socket.socket.connect", None)
     if address == "s3://bucket/f3.zarr":
         monkeypatch.setitem(__import__("sys").modules, "s3fs", None)
@@ -114,7 +114,7 @@ def test_remote_addresses_are_refused_with_the_way_out(address, words, monkeypat
 
 
 def write_lines(folder, values, numbers, *, kind="png", name="inline_{:04d}", turned=False):
-    """Lines of a volume as files of a folder: pictures of 16 bits, or arrays."""
+    """Write the lines of a volume as files into a folder: pictures of 16 bits, or arrays."""
     folder.mkdir(exist_ok=True)
     for position, number in enumerate(numbers):
         section = (values[:, position] if turned else values[position]).T
@@ -129,7 +129,7 @@ def write_lines(folder, values, numbers, *, kind="png", name="inline_{:04d}", tu
 @pytest.mark.parametrize("kind", ["png", "npy"])
 @pytest.mark.parametrize(("name", "turned"), [("inline_{:04d}", False), ("{}", False), ("f3 XL {} v2", True)])
 def test_a_folder_of_lines_is_one_volume(tmp_path, kind, name, turned):
-    """Numbered by the number that differs, along inlines or crosslines, lazily, in the order of the numbers."""
+    """Lines get the number that differs between file names, as inlines or crosslines, sorted, and are read lazily."""
     values = np.random.default_rng(0).random((4, 7, 9)).astype(np.float32)
     numbers = [99, 100, 1000, 7] if not turned else [310, 300, 320, 330, 340, 350, 1360]
     volume = open_volume(write_lines(tmp_path / "lines", values, numbers, kind=kind, name=name, turned=turned))
@@ -148,13 +148,13 @@ def test_a_folder_of_lines_is_one_volume(tmp_path, kind, name, turned):
 
 
 def write_segy_line(path, inline, crosslines, values, samples=5):
-    """A SEG-Y file of one inline."""
+    """Write a SEG-Y file of one inline."""
     with segy_write.create(path, [inline], crosslines, 4.0 * np.arange(samples)) as write:
         write(0, values)
 
 
 def test_segy_lines_of_different_lengths_are_joined_by_their_headers(tmp_path):
-    """On the crosslines of all; traces that a line does not have are missing."""
+    """The volume has the crosslines of all lines; traces that a line lacks are missing."""
     first, second = noise((4, 5)), noise((6, 5), seed=1)
     write_segy_line(tmp_path / "b.sgy", 20, np.arange(100, 104), first)
     write_segy_line(tmp_path / "a.sgy", 10, np.arange(98, 104), second)
@@ -169,7 +169,7 @@ def test_segy_lines_of_different_lengths_are_joined_by_their_headers(tmp_path):
 
 
 def test_2d_lines_with_one_number_are_numbered_by_their_names(tmp_path):
-    """Headers that only count traces do not say which line it is."""
+    """If headers only count traces, the numbers of the lines come from the file names."""
     for number in (3, 1):
         write_segy_line(tmp_path / f"line-{number}.segy", 0, np.arange(1, 5), noise((4, 5), seed=number))
     volume = open_volume(tmp_path)
@@ -192,7 +192,7 @@ def test_2d_lines_with_one_number_are_numbered_by_their_names(tmp_path):
     ],
 )
 def test_folders_that_are_no_volume_are_refused(tmp_path, names, words):
-    """With what is wrong about their files."""
+    """The error states the problem of the files."""
     for name in names:
         np.save(tmp_path / "x.npy", noise((5, 4)))
         (tmp_path / "x.npy").rename(tmp_path / name)
@@ -202,7 +202,7 @@ def test_folders_that_are_no_volume_are_refused(tmp_path, names, words):
 
 
 def test_lines_that_do_not_fit_together_are_refused(tmp_path):
-    """Other lengths, other sampling, traces twice: the file is named."""
+    """The error for other lengths, other sampling or repeated traces names the file."""
     np.save(tmp_path / "1.npy", noise((5, 4)))
     for shape, words in (((5, 3), "3 traces, others 4"), ((6, 4), "samples"), ((2, 3, 4), "one line")):
         np.save(tmp_path / "2.npy", noise(shape))
@@ -219,7 +219,7 @@ def test_lines_that_do_not_fit_together_are_refused(tmp_path):
 
 
 def test_a_folder_of_label_pictures_has_codes(tmp_path):
-    """Where a class table lies next to the folder, pixels are codes."""
+    """With a class table next to the folder, pixels are label codes."""
     folder = tmp_path / "labels"
     folder.mkdir()
     for number in (1, 2):
@@ -232,7 +232,7 @@ def test_a_folder_of_label_pictures_has_codes(tmp_path):
 
 @real_data
 def test_the_f3_pictures_stack_in_the_shell(outcrop):
-    """Four inlines in the numbers of their files, as one volume; the expert's .mat files are left alone."""
+    """Four pictures are four inlines with the numbers of their files; the expert's .mat files are not read."""
     folder = Path(os.environ["OUTCROP_DATA"]) / "f3_sections"
     code, out, _ = outcrop("info", folder, "--json")
     facts = json.loads(out)
@@ -243,8 +243,8 @@ def test_the_f3_pictures_stack_in_the_shell(outcrop):
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_what_segy_must_hold_and_the_source_does_not_know_is_said(tmp_path, known):
-    """Coordinates and sample interval of labels of pictures are invented; the text header says it, and only then."""
+def test_invented_values_are_stated_in_the_text_header(tmp_path, known):
+    """If coordinates and sample interval of labels are unknown, the text header states that they are invented."""
     coords = {"inline": [1, 2], "crossline": np.arange(4), "time": (4.0 if known else 1.0) * np.arange(5)}
     attrs = {"classes": ["fault"]} | ({"bin_size": (25.0, 12.5)} if known else {})
     labels = xr.DataArray(np.ones((2, 4, 5), np.uint8), coords, name="label", attrs=attrs)
@@ -257,7 +257,7 @@ def test_what_segy_must_hold_and_the_source_does_not_know_is_said(tmp_path, know
 
 
 def named(dims, shape=(3, 4, 5), units="", labels=None):
-    """A volume with names on its axes, and a unit on the first one."""
+    """Return a volume with named axes, and a unit on the first axis."""
     array = xr.DataArray(noise(shape), dims=dims)
     if labels is not None:
         array = array.assign_coords({dims[0]: (dims[0], labels, {"units": units} if units else {})})
@@ -276,8 +276,8 @@ def named(dims, shape=(3, 4, 5), units="", labels=None):
         (("dim_0", "dim_1", "dim_2"), (0, 1, 2)),
     ],
 )
-def test_axes_are_understood_by_their_names(dims, order):
-    """Whatever their order: the volume is that of inline, crossline and time or depth."""
+def test_axes_are_recognised_by_their_names(dims, order):
+    """Axes in any order become inline, crossline, and time or depth."""
     array = named(dims)
     volume = open_volume(array)
     np.testing.assert_array_equal(volume.values, array.values.transpose(order))
@@ -288,14 +288,14 @@ def test_axes_are_understood_by_their_names(dims, order):
     "dims", [("a", "b", "c"), ("twt", "a", "b"), ("inline", "iline", "twt"), ("inline", "crossline", "band"),
              ("time", "depth", "inline"), ("inline", "crossline", "y")]
 )  # fmt: skip
-def test_axes_that_cannot_be_told_are_refused(dims):
-    """Never taken by their position: a swapped volume looks like seismic."""
+def test_unknown_or_ambiguous_axes_are_refused(dims):
+    """Unknown names are not replaced by the order of the axes, because a swapped volume also looks like seismic."""
     with pytest.raises(ValueError, match="do not tell inline, crossline and time or depth"):
         open_volume(named(dims))
 
 
 def test_unknown_names_in_zarr_are_refused_too(tmp_path):
-    """The names that xarray wrote count, not the order."""
+    """The names that xarray wrote decide, not the order."""
     named(("y", "x", "band")).to_dataset(name="amplitude").to_zarr(tmp_path / "v.zarr", consolidated=False)
     with pytest.raises(ValueError, match="do not tell"):
         open_volume(tmp_path / "v.zarr")
@@ -315,7 +315,7 @@ def test_unknown_names_in_zarr_are_refused_too(tmp_path):
     ],
 )
 def test_units_become_ms_and_m(name, units, labels, domain, expected):
-    """By the unit of the axis or the one in its name; the unit also tells time from depth."""
+    """Units come from the axis or from its name, and also distinguish time from depth."""
     volume = open_volume(named((name, "inline", "crossline"), units=units, labels=labels))
     assert volume.dims[2] == domain
     np.testing.assert_allclose(volume[domain].values, expected)
@@ -327,13 +327,13 @@ def test_units_become_ms_and_m(name, units, labels, domain, expected):
     [("time", "m", "should be time"), ("depth", "ms", "should be depth"), ("twt", "fathom", "convert it to ms or s")],
 )
 def test_units_that_contradict_or_are_unknown_are_refused(name, units, words):
-    """Nobody wants metres read as milliseconds."""
+    """A time axis in metres, a depth axis in milliseconds and an unknown unit give an error."""
     with pytest.raises(ValueError, match=words):
         open_volume(named((name, "inline", "crossline"), units=units, labels=[1.0, 2.0, 3.0]))
 
 
-def test_units_are_printed_only_where_they_are_known():
-    """Counted samples get no ms, on the command line and in figures."""
+def test_only_known_units_are_printed():
+    """Figures of a volume without sampling show samples instead of ms."""
     counted, timed = open_volume(noise((2, 8, 9))), open_volume(named(("twt", "inline", "crossline"), (9, 2, 8)))
     timed = timed.assign_coords(time=4.0 * np.arange(9)).assign_attrs(sample_interval=4.0)
     assert plots.section(counted[0]).get_ylabel() == "time (samples)"
@@ -341,8 +341,8 @@ def test_units_are_printed_only_where_they_are_known():
 
 
 @pytest.mark.parametrize(("times", "words"), [([8, 4, 0], "sortby"), ([0, 4, 12], "resample")])
-def test_samples_rise_evenly(times, words):
-    """Descending or uneven samples are refused with what to do."""
+def test_descending_or_uneven_samples_are_refused(times, words):
+    """The error for descending or uneven samples states the remedy."""
     volume = xr.DataArray(
         np.ones((2, 3, 3), "f4"),
         {"inline": [1, 2], "crossline": [1, 2, 3], "time": times},

@@ -1,4 +1,4 @@
-"""Whatever is in a file, the answer is a result or one clear line: no crash, no traceback, nothing elsewhere."""
+"""Any content of a file gives a result or an error of one line: no crash, no traceback, no write elsewhere."""
 
 import json
 import os
@@ -23,7 +23,7 @@ MEMORY = 6 << 30
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A synthetic volume with a job on it: indexed, retrieved, one line labelled."""
+    """Yield a folder with a synthetic volume and a job: indexed, retrieved, one line labelled."""
     folder = tmp_path_factory.mktemp("fuzz")
     datasets.write_synthetic(folder / "v.sgy", (8, 90, 96), seed=3)
     before = os.getcwd()
@@ -35,62 +35,62 @@ def folder(tmp_path_factory):
     os.chdir(before)
 
 
-def segy_cases(sources, seeds, folder, tell):
-    """Mutate SEG-Y files and look at each."""
+def segy_cases(sources, seeds, folder, log_path):
+    """Mutate SEG-Y files, open each, and log the outcomes."""
     limits(MEMORY)
-    with open(tell, "a") as log:
+    with open(log_path, "a") as log:
         for seed in seeds:
             kind, raw = mutate_segy(sources[seed % len(sources)], np.random.default_rng(seed))
             (folder / "m.sgy").write_bytes(raw)
             print(json.dumps([seed, kind, look_at(folder / "m.sgy")]), file=log, flush=True)
 
 
-def job_cases(folder, seeds, tell):
-    """Mutate the job and run commands on each."""
+def job_cases(folder, seeds, log_path):
+    """Mutate the job, run commands on each mutation, and log the outcomes."""
     limits(MEMORY)
-    with open(tell, "a") as log:
+    with open(log_path, "a") as log:
         for seed in seeds:
             for outcome in fuzz_job(folder, np.random.default_rng(seed)):
                 print(json.dumps([seed, *outcome]), file=log, flush=True)
 
 
 def in_a_process(function, *arguments):
-    """What a function tells, from a process that may crash."""
+    """Run a function in a process, which may crash, and return the cases that it logged."""
     process = context.Process(target=function, args=arguments)
     process.start()
     process.join(300)
-    told = [json.loads(line) for line in arguments[-1].read_text().splitlines()]
-    assert process.exitcode == 0, f"died after {told[-1:]}"
-    return told
+    cases = [json.loads(line) for line in arguments[-1].read_text().splitlines()]
+    assert process.exitcode == 0, f"the process ended after {cases[-1:]}"
+    return cases
 
 
-def broken(told):
-    """Outcomes outside the promise."""
-    return [case for case in told if case[-1] not in ("answered", "refused")]
+def unexpected(cases):
+    """Return the cases that were neither answered nor refused."""
+    return [case for case in cases if case[-1] not in ("answered", "refused")]
 
 
 def test_mutated_segy(folder, tmp_path):
-    """Real files where there are any, a synthetic one otherwise."""
+    """Real files with damage, or a synthetic file if no real file is available, are answered or refused."""
     files = sorted(Path(DATA, "segy").glob("f3*.sgy")) if DATA else [folder / "v.sgy"]
-    told = in_a_process(segy_cases, [path.read_bytes() for path in files], range(80), folder, tmp_path / "told")
-    assert len(told) == 80
-    assert broken(told) == []
-    assert {case[-1] for case in told} == {"answered", "refused"}
+    cases = in_a_process(segy_cases, [path.read_bytes() for path in files], range(80), folder, tmp_path / "cases")
+    assert len(cases) == 80
+    assert unexpected(cases) == []
+    assert {case[-1] for case in cases} == {"answered", "refused"}
 
 
 def test_mutated_jobs(folder, tmp_path):
-    """Each file of a job cut, overwritten, replaced, linked elsewhere or edited, and three commands on it."""
-    told = in_a_process(job_cases, folder, range(14), tmp_path / "told")
-    assert len(told) == 42
-    assert broken(told) == []
+    """Commands on jobs with a cut, overwritten, replaced, linked or edited file are answered or refused."""
+    cases = in_a_process(job_cases, folder, range(14), tmp_path / "cases")
+    assert len(cases) == 42
+    assert unexpected(cases) == []
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [("source", 7), ("options", []), ("shape", [1, 2]), ("shape", [10**12, 9, 9]), ("digest", 1), ("dims", ["x"])],
 )
-def test_nonsense_in_job_toml_is_one_line(folder, key, value):
-    """Values of another kind or too large; giving the volume again mends it, and no decision is lost."""
+def test_invalid_values_in_job_toml_give_an_error_of_one_line(folder, key, value):
+    """Values of another type or size are refused; `index` with the volume repairs the job, and keeps all decisions."""
     shutil.rmtree(folder / "job.outcrop", ignore_errors=True)
     shutil.copytree(folder / "sound.outcrop", folder / "job.outcrop")
     job = Workspace(folder / "sound.outcrop").read()
@@ -112,8 +112,8 @@ def test_nonsense_in_job_toml_is_one_line(folder, key, value):
         ("count", [1]), ("count", {"fault": -1}), ("label", {"step": "x"}), ("limits", {"max_error": 7}), ("magic", 1),
     ],
 )  # fmt: skip
-def test_nonsense_among_decisions_is_passed_over_and_counted(folder, name, value):
-    """A line that no program wrote changes nothing, and `status` says that it is there."""
+def test_invalid_decisions_are_skipped_and_counted(folder, name, value):
+    """An invalid line in the log has no effect, and `status` counts it as damaged."""
     shutil.rmtree(folder / "job.outcrop", ignore_errors=True)
     shutil.copytree(folder / "sound.outcrop", folder / "job.outcrop")
     entry = {"id": "z", "time": "2999-01-01T00:00:00+00:00", "who": "x", "what": "set", "name": name, "value": value}
@@ -127,7 +127,7 @@ def test_nonsense_among_decisions_is_passed_over_and_counted(folder, name, value
 
 
 def test_rows_outside_the_volume_are_named(folder, tmp_path):
-    """Line and place of a row of retrieved.csv that lies nowhere."""
+    """The error for a row of retrieved.csv outside the volume names its line."""
     table = pd.read_csv(folder / "sound.outcrop" / "retrieved.csv")
     whole = (folder / "sound.outcrop" / "retrieved.csv").read_text()
     for column, value in (("inline", 10**9), ("time", -5.0), ("crossline", np.nan)):
@@ -137,8 +137,8 @@ def test_rows_outside_the_volume_are_named(folder, tmp_path):
     (folder / "sound.outcrop" / "retrieved.csv").write_text(whole)
 
 
-def test_zarr_with_missing_chunks_and_lying_metadata(tmp_path):
-    """A missing chunk is what Zarr says it is, the fill value; sizes that no memory holds are refused."""
+def test_zarr_with_missing_chunks_and_wrong_metadata(tmp_path):
+    """A missing chunk has the fill value, and sizes beyond the memory are refused."""
     values = np.random.default_rng(0).normal(size=(4, 40, 40)).astype("f4")
     array = zarr.create_array(tmp_path / "v.zarr", data=values, chunks=(2, 20, 20), fill_value=np.nan)
     (tmp_path / "v.zarr" / "c" / "0" / "1" / "0").unlink()
@@ -154,8 +154,8 @@ def test_zarr_with_missing_chunks_and_lying_metadata(tmp_path):
             open_volume(tmp_path / "v.zarr").values  # noqa: B018
 
 
-def test_damaged_stores_say_what_to_do(folder):
-    """A lost or changed chunk of the index is noticed, the remedy is named, and it helps."""
+def test_errors_for_damaged_stores_state_a_remedy_that_works(folder):
+    """A lost or changed chunk of the index is noticed, and the stated remedy works."""
     for lost in (False, True):
         shutil.rmtree(folder / "job.outcrop", ignore_errors=True)
         shutil.copytree(folder / "sound.outcrop", folder / "job.outcrop")
@@ -171,8 +171,8 @@ def test_damaged_stores_say_what_to_do(folder):
         assert command(words) == "answered", Path("said.txt").read_text()
 
 
-def test_a_manifest_cannot_lead_out_of_its_folder(tmp_path):
-    """Paths in a training set that climb out are refused."""
+def test_paths_of_a_manifest_stay_in_its_folder(tmp_path):
+    """Paths of a training set that leave its folder are refused."""
     pytest.importorskip("torch")
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "classes.toml").write_text('[classes]\n1 = "fault"\n')

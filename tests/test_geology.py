@@ -1,4 +1,4 @@
-"""Faults and bodies on the page, without a browser: what is shown on a section, and what is decided about it."""
+"""Fault sticks and geobodies on the page, without a browser: display on sections, verdicts and exports."""
 
 import time
 
@@ -19,7 +19,7 @@ LINE = 104
 
 @pytest.fixture
 def session(tmp_path):
-    """A session on a survey with four domino faults, of which two are painted as fault, one line labelled."""
+    """Yield a session on a survey with four domino faults, two of them painted as fault, and one labelled line."""
     path = tmp_path / "v.sgy"
     datasets.write_synthetic(path, (10, 200, 200), seed=0)
     one = Session(path, tmp_path / "v.outcrop", size=48)
@@ -38,17 +38,17 @@ def session(tmp_path):
 
 @pytest.fixture
 def panel(session):
-    """The panel of a page that shows the labelled line, with sticks and horizons."""
-    said = []
-    viewer = Viewer(session, lambda text, **_: said.append(text))
-    viewer.said = said
+    """Return the panel of a page that shows the labelled line, with sticks and horizons."""
+    messages = []
+    viewer = Viewer(session, lambda text, **_: messages.append(text))
+    viewer.messages = messages
     one = GeologyPanel(viewer, LayerBar(viewer))
     viewer.go(0, 4)
     return one
 
 
 def shown(session, direction, position):
-    """What is shown on a section once it is picked."""
+    """Return the sticks on a section after they are picked."""
     for _ in range(600):
         found = session.geology.shown(direction, position)
         if "picking" not in found.note:
@@ -58,14 +58,14 @@ def shown(session, direction, position):
 
 
 def drawn(panel):
-    """Panel once the sticks of the section in view are picked."""
+    """Return the sticks that the panel draws after the section in view is picked."""
     shown(panel.session, panel.viewer.direction, panel.viewer.position)
     panel.show()
     return panel.lines["sticks"].data
 
 
 def test_a_line_shows_the_sticks_of_the_class(session):
-    """Those the labels agree with; all of them when asked; on an unlabelled line what was accepted, and it says so."""
+    """The page shows sticks that agree with the labels, or all sticks; an unlabelled line shows accepted sticks."""
     mine = shown(session, 0, 4)
     assert mine.sticks["stick"].nunique() == len(mine.traces) == 2 and "2 sticks of fault" in mine.note
     unlabelled = shown(session, 0, 5)
@@ -75,7 +75,7 @@ def test_a_line_shows_the_sticks_of_the_class(session):
 
 
 def test_less_likely_sticks_are_hidden(session):
-    """By the slider of the layer; the page says how many; accepted ones stay."""
+    """The slider of the layer hides less likely sticks, and the page shows their number."""
     session.geology.choose(ALL)
     viewer = Viewer(session, lambda *_, **__: None)
     layers = LayerBar(viewer)
@@ -89,8 +89,8 @@ def test_less_likely_sticks_are_hidden(session):
     assert not panel.lines["sticks"].data["xs"] and not panel.note.text
 
 
-def test_slices_and_crosslines_show_what_is_picked(session):
-    """Every stick that reaches the slice crosses it at a point."""
+def test_slices_and_crosslines_show_picked_sticks(session):
+    """Every picked stick that reaches a time slice is shown as a point."""
     sticks = shown(session, 0, 4).sticks
     position = 140
     label = session.survey.axes[2].labels[position]
@@ -99,8 +99,8 @@ def test_slices_and_crosslines_show_what_is_picked(session):
     assert len(shown(session, 2, position).traces) == crossing.sum() > 0
 
 
-def test_a_click_chooses_a_stick_and_yes_keeps_it(panel):
-    """The chosen stick is a decision of the class, drawn outlined; undo takes it back."""
+def test_a_click_chooses_a_stick_and_accept_stores_it(panel):
+    """The accepted stick is a stroke of the class and has an outline; undo removes it."""
     data = drawn(panel)
     tap = type("Tap", (), {"x": data["xs"][0][1], "y": data["ys"][0][1]})
     panel._on_tap(tap)
@@ -117,22 +117,22 @@ def test_a_click_chooses_a_stick_and_yes_keeps_it(panel):
 
 
 def tap(panel, number, middle=None):
-    """Click on a stick that is drawn, in its middle or at one of its points."""
+    """Click on a drawn stick, in its middle or at one of its points."""
     data = panel.lines["sticks"].data
     at = len(data["xs"][number]) // 2 if middle is None else middle
     panel._on_tap(type("Tap", (), {"x": data["xs"][number][at], "y": data["ys"][number][at]}))
 
 
 def label_another_line(session, line):
-    """Label a line that is not in view, as those that follow a decision are."""
+    """Label a line that is not in view, as after a decision."""
     before = session.job.labels_written()
     session.job.label(lines=[line])
     assert session.job.labels_written() > before
 
 
 @pytest.mark.parametrize("what", ["reject", "extend"])
-def test_a_choice_outlives_what_is_labelled_meanwhile(panel, what):
-    """After a verdict other lines follow, one by one: a stick that is chosen then is still the one that is judged."""
+def test_a_chosen_stick_stays_chosen_while_lines_are_labelled(panel, what):
+    """After a verdict, other lines are labelled one by one; a stick chosen meanwhile gets the next verdict."""
     session = panel.session
     drawn(panel)
     tap(panel, 0)
@@ -148,9 +148,11 @@ def test_a_choice_outlives_what_is_labelled_meanwhile(panel, what):
     label_another_line(session, LINE + 1)
     picked = session.geology._picked[False]
     panel.show()
-    assert session.geology._picked[False] is picked and not session.geology.picking  # labels of this line are the same
+    assert (
+        session.geology._picked[False] is picked and not session.geology.picking
+    )  # the labels of this line did not change
     session.job.label(lines=[LINE])
-    session.set_limit(0.01)  # and now they are not
+    session.set_limit(0.01)  # the labels of this line change
     drawn(panel)
     assert panel.chosen[0].points is points and panel.lines["chosen-stick"].data["xs"]
     strokes = len(session.job.plan.state.strokes)
@@ -164,8 +166,8 @@ def test_a_choice_outlives_what_is_labelled_meanwhile(panel, what):
     assert np.isin(points["crossline"], places[:, 1]).all()
 
 
-def test_another_section_lets_go_of_a_stick(panel):
-    """And the box for its extension is no longer ticked."""
+def test_another_section_clears_the_choice_of_sticks(panel):
+    """The choice and the check box for the extension are cleared."""
     drawn(panel)
     tap(panel, 0)
     panel.extend.active = [0]
@@ -174,17 +176,17 @@ def test_another_section_lets_go_of_a_stick(panel):
     assert not panel.chosen and panel.extend.active == [] and panel.extend.disabled
 
 
-def test_a_click_beside_all_sticks_chooses_none(panel):
-    """And a verdict without a choice says what to do."""
+def test_a_click_away_from_all_sticks_chooses_none(panel):
+    """A verdict without a chosen stick gives a message with the remedy."""
     drawn(panel)
     panel._on_tap(type("Tap", (), {"x": 310, "y": 40}))
     assert not panel.chosen and panel.verdicts[0].disabled
     panel._on_verdict("reject")
-    assert "click on one" in panel.viewer.said[-1]
+    assert "click on one" in panel.viewer.messages[-1]
 
 
 def test_a_chosen_stick_is_extended_to_the_next_click(panel):
-    """Its new end is the place that was clicked."""
+    """The new end of the stick is the clicked place."""
     data = drawn(panel)
     middle = len(data["xs"][0]) // 2
     panel._on_tap(type("Tap", (), {"x": data["xs"][0][middle], "y": data["ys"][0][middle]}))
@@ -195,8 +197,8 @@ def test_a_chosen_stick_is_extended_to_the_next_click(panel):
     assert found.iloc[0][["inline", "crossline", "time"]].tolist() == [LINE, 430, 200]
 
 
-def test_tops_of_bodies_lie_on_the_section(panel):
-    """After bodies are found their tops are drawn where labels of the class begin."""
+def test_tops_of_geobodies_are_drawn_on_the_section(panel):
+    """Tops are drawn after geobodies are found; stale tops are faint with a notice, hidden classes have none."""
     session = panel.session
     session.geology.find_bodies()
     session.work.wait()
@@ -220,13 +222,13 @@ def test_tops_of_bodies_lie_on_the_section(panel):
 
 
 def test_bases_are_dashed(panel):
-    """Round caps would fill the gaps."""
+    """Dashes have flat ends, because round ends would fill the gaps."""
     (bases,) = panel.viewer.plot.figure.select({"name": "bases"})
     assert len(bases.glyph.line_dash) == 2 and bases.glyph.line_cap == "butt"
 
 
-def test_sticks_and_bodies_are_exported(session):
-    """Files of the export folder that read back."""
+def test_sticks_and_geobodies_are_exported(session):
+    """The exported files can be read and hold the sticks and the geobodies of the class."""
     session.geology.choices()
     session.geology.export_sticks()
     session.work.wait()
@@ -238,7 +240,7 @@ def test_sticks_and_bodies_are_exported(session):
 
 
 def test_exports_of_stale_labels_are_refused(panel):
-    """As those of labels are: until they are labelled again or the box is ticked, and then it is said."""
+    """Exports of stale labels are refused unless the box is ticked; then the list of exports states the stale lines."""
     from bokeh.events import ButtonClick
 
     session = panel.session
@@ -257,11 +259,11 @@ def test_exports_of_stale_labels_are_refused(panel):
     panel.show_written()
     for name in ("sticks.csv", "sticks.dat", "sticks.charisma", "bodies"):
         assert f"export/{name} written" in panel.written.text
-    assert panel.written.text.count("from 1 stale line too") == 4
+    assert panel.written.text.count("including 1 stale line") == 4
 
 
-def test_the_page_says_that_faults_are_picked(session):
-    """While a line is picked, and not before or after."""
+def test_the_page_shows_that_faults_are_being_picked(session):
+    """The message appears while a line is picked, not before or after."""
     from bokeh.document import Document
 
     from outcrop.app.page import Page

@@ -1,4 +1,4 @@
-"""What a user takes for granted of a session: names, areas, strokes, exports, a disk that is full."""
+"""Expectations of users: names of classes, areas, strokes, exports, a full disk."""
 
 import json
 from collections import namedtuple
@@ -18,7 +18,7 @@ LINE = 104
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A survey, and a job on it with one labelled line."""
+    """Return a folder with a survey and a job with one labelled line."""
     path = tmp_path_factory.mktemp("survey")
     oc.datasets.write_synthetic(path / "v.sgy", (8, 110, 96), seed=3)
     with oc.Job(path / "v.outcrop", volume=path / "v.sgy") as job:
@@ -30,29 +30,29 @@ def made(tmp_path_factory):
 
 
 def expert(made, path, **names):
-    """The expert labels of the survey on disk, with other names of classes."""
+    """Write the expert labels of the survey with other class names; return their path."""
     codes = oc.open_volume(made / "v.truth.sgy").load()
     classes = [names.get(name, name) for name in codes.attrs["classes"]]
     oc.export_zarr(codes.assign_attrs(classes=classes), path)
     return path
 
 
-def test_an_obvious_name_of_an_expert_is_matched_and_said(made, tmp_path, outcrop):
-    """Faults with a capital and a plural are the class fault; a name that is not obvious is asked for."""
+def test_similar_class_names_of_an_expert_are_matched_with_a_note(made, tmp_path, outcrop):
+    """The name Faults in expert labels is the class fault, with a note; another name gives a warning."""
     given = {"same": {}, "obvious": {"fault": "Faults"}, "odd": {"fault": "Bruch"}}
     found = {}
     for name, names in given.items():
         path = expert(made, tmp_path / f"{name}.zarr", **names)
-        code, said, error = outcrop("evaluate", made / "v.outcrop", "--truth", path, "--json")
+        code, output, error = outcrop("evaluate", made / "v.outcrop", "--truth", path, "--json")
         assert code == 0, error
-        found[name] = json.loads(said)["IU"], " ".join(error.split())
+        found[name] = json.loads(output)["IU"], " ".join(error.split())
     assert found["obvious"][0] == found["same"][0] and found["same"][0]["fault"] > 0
     assert "calls fault 'Faults'" in found["obvious"][1]
     assert found["odd"][0]["Bruch"] == 0 and "No label is called" in found["odd"][1] and "'fault'" in found["odd"][1]
 
 
-def test_what_lies_outside_the_area_is_said(made, tmp_path, outcrop):
-    """An exemplar is kept there, with a sentence; one inside is taken in silence."""
+def test_exemplars_outside_the_area_give_a_warning(made, tmp_path, outcrop):
+    """An exemplar outside the area is kept with a warning, an exemplar inside without."""
     job = tmp_path / "a.outcrop"
     words = ["index", made / "v.sgy", "-o", job, "--size", 32, "--crosslines", "320,380"]
     code, _, error = outcrop(*words)
@@ -64,7 +64,7 @@ def test_what_lies_outside_the_area_is_said(made, tmp_path, outcrop):
 
 
 def test_strokes_are_painted_from_the_shell(made, tmp_path, outcrop):
-    """Two strokes are those of Python, and one undo takes both back."""
+    """Strokes of one command are stored as one act, which one undo cancels."""
     job = oc.Job(tmp_path / "p.outcrop", volume=made / "v.sgy")
     words = ["paint", job.path, "--class", "fault", "--radius", 2]
     code, _, error = outcrop(*words, "--stroke", f"{LINE},340,100:345,140", "--stroke", "105,350,200")
@@ -81,8 +81,8 @@ def test_strokes_are_painted_from_the_shell(made, tmp_path, outcrop):
     assert code == 2 and "LINE,TRACE,TIME" in error
 
 
-def test_a_class_is_exported_as_a_volume_of_its_own(made, tmp_path, outcrop):
-    """1 where the label is the class, 0 elsewhere: one class as SEG-Y and NumPy, all of them in Zarr."""
+def test_one_class_is_exported_as_a_volume(made, tmp_path, outcrop):
+    """Samples of the class are 1 and others 0: one class as SEG-Y and NumPy, all classes in Zarr."""
     labels = oc.Job(made / "v.outcrop").labels
     code = list(labels.attrs["classes"]).index("fault") + 1
     mask = (labels["label"].values == code).astype(np.uint8)
@@ -101,8 +101,8 @@ def test_a_class_is_exported_as_a_volume_of_its_own(made, tmp_path, outcrop):
 
 
 @pytest.mark.parametrize("name", ["line.npy", "line.png", "lines.npy"])
-def test_labels_go_out_as_their_volume_came_in(tmp_path, outcrop, name):
-    """A NumPy file or a picture: the export has its shape, opens as labels, and spares what Outcrop did not write."""
+def test_labels_are_exported_in_the_format_of_their_volume(tmp_path, outcrop, name):
+    """Labels of a NumPy file or a picture have its shape and open as labels; the source is not overwritten."""
     from PIL import Image
 
     volume, _ = oc.datasets.synthetic((2, 110, 96), seed=3)
@@ -131,15 +131,15 @@ def test_labels_go_out_as_their_volume_came_in(tmp_path, outcrop, name):
 
 
 def test_an_index_that_does_not_fit_on_the_disk_is_refused(made, tmp_path, outcrop, monkeypatch):
-    """Before anything is written, with the space it needs and the space there is."""
+    """The error states the needed and the free space, before anything is written."""
     monkeypatch.setattr("shutil.disk_usage", lambda _: namedtuple("usage", "total used free")(1, 1, 1))
     code, _, error = outcrop("index", made / "v.sgy", "-o", tmp_path / "d.outcrop", "--size", 32)
     assert code == 2 and "MB are free there" in " ".join(error.split())
     assert not (tmp_path / "d.outcrop").exists()
 
 
-def test_a_locked_table_of_classes_is_said(made, tmp_path, monkeypatch):
-    """A class gets no code while another program gives them out: an error, not a code that the next one takes too."""
+def test_a_locked_table_of_classes_gives_an_error(made, tmp_path, monkeypatch):
+    """While another program has the table of classes locked, a new class gives an error instead of a repeated code."""
     monkeypatch.setattr(folder, "WAIT", 0.1)
     job = oc.Job(tmp_path / "l.outcrop", volume=made / "v.sgy")
     with FileLock(job.path / ".classes.lock"), pytest.raises(OSError, match=r"keeps .*classes\.json locked"):
@@ -147,8 +147,8 @@ def test_a_locked_table_of_classes_is_said(made, tmp_path, monkeypatch):
     assert job.classes == {"salt": 1}
 
 
-def test_a_survey_too_small_for_any_patch_is_refused_with_the_least_size():
-    """No size is proposed that the next check refuses."""
+def test_a_survey_too_small_for_any_patch_is_refused_with_the_smallest_size():
+    """The error does not propose a size that another check refuses."""
     from outcrop.job.options import IndexOptions
 
     volume, _ = oc.datasets.synthetic((4, 26, 128), seed=0)
@@ -158,11 +158,11 @@ def test_a_survey_too_small_for_any_patch_is_refused_with_the_least_size():
 
 
 @pytest.mark.parametrize("path", [None, "labels.zarr"])
-def test_a_line_that_is_asked_for_twice_is_labelled_once(tmp_path, path):
-    """In memory and on disk."""
+def test_a_line_that_is_requested_twice_is_labelled_once(tmp_path, path):
+    """Repeated line numbers have no effect, in memory and on disk."""
 
     class Halves:
-        """Half of every vote for each class."""
+        """A mapper with half of every vote for each class."""
 
         classes_ = ("fault", "other")
 
@@ -178,7 +178,7 @@ def test_a_line_that_is_asked_for_twice_is_labelled_once(tmp_path, path):
 
 
 def test_depth_is_declared_from_the_shell_and_stays(made, tmp_path, outcrop):
-    """Indexed as depth, the job opens again as depth; faults of the file have depths."""
+    """With `--domain depth`, the job opens again in depth, and fault sticks of the file have depths."""
     path = tmp_path / "z.outcrop"
     code, _, error = outcrop("index", made / "v.sgy", "-o", path, "--size", 32, "--domain", "depth")
     assert code == 0 and oc.Job(path).volume.dims[2] == "depth", error
@@ -187,7 +187,7 @@ def test_depth_is_declared_from_the_shell_and_stays(made, tmp_path, outcrop):
 
 
 def test_a_job_has_at_most_254_classes(made, tmp_path):
-    """Code 255 means uncertain: the class after the last free code is refused, and nothing of it is kept."""
+    """Code 255 means uncertain: a class after the last free code is refused and not stored."""
     with oc.Job(tmp_path / "a.outcrop", volume=made / "v.sgy") as job:
         with job.log.act():
             for number in range(folder.LAST_CODE):
@@ -197,8 +197,8 @@ def test_a_job_has_at_most_254_classes(made, tmp_path):
         assert sorted(job.classes.values()) == list(range(1, 255))
 
 
-def test_an_exemplar_is_removed_by_the_id_it_was_added_with(made, tmp_path):
-    """The table of decisions says of which class and at which place the removed one was."""
+def test_an_exemplar_is_removed_by_its_id(made, tmp_path):
+    """The table of decisions shows the class and the place of the removed exemplar."""
     with oc.Job(tmp_path / "a.outcrop", volume=made / "v.sgy") as job:
         job.remove_exemplar(job.add_exemplar("fault", (LINE, 350, 200)))
         assert not job.plan.state.exemplars
@@ -207,15 +207,15 @@ def test_an_exemplar_is_removed_by_the_id_it_was_added_with(made, tmp_path):
 
 
 def test_an_exemplar_on_a_line_that_does_not_exist_is_refused(made, tmp_path):
-    """The nearest line is named, and nothing is recorded."""
+    """The error names the nearest line, and no decision is logged."""
     with oc.Job(tmp_path / "a.outcrop", volume=oc.open_volume(made / "v.sgy")[::2]) as job:
         with pytest.raises(ValueError, match="The volume has no inline 105; the nearest one is"):
             job.add_exemplar("fault", (105, 350, 200))
         assert not job.log.entries
 
 
-def test_many_lines_read_the_log_of_finished_lines_no_oftener_than_one(made, tmp_path, monkeypatch):
-    """It was read for every line of the survey once, which took seconds."""
+def test_the_log_of_finished_lines_is_not_read_for_every_line(made, tmp_path, monkeypatch):
+    """Labelling many lines reads the log as often as labelling one line."""
     count, read = [], DoneLog.read
     monkeypatch.setattr(DoneLog, "read", lambda log: (count.append(log), read(log))[1])
     with oc.Job(tmp_path / "a.outcrop", volume=made / "v.sgy") as job:

@@ -10,7 +10,7 @@ from outcrop.retrieval.search import search
 
 @pytest.fixture
 def features():
-    """Descriptors of three groups of 60 patches, each unlike the others."""
+    """Return descriptors of three groups of 60 patches, each unlike the others."""
     rng = np.random.default_rng(0)
     groups = np.kron(np.eye(3), np.ones((60, 8))) * 4
     return (groups + rng.random(groups.shape)).astype("f4")
@@ -66,7 +66,7 @@ def test_every_patch_is_chosen_for_one_class(features):
     near = rng.random((180, 180))
     chosen = choose(values, [40, 50, 60], near.__getitem__, penalties=[0.3, 0.3, 1])
     rows = np.concatenate(chosen)
-    assert [len(some) for some in chosen] == [40, 50, 60] and len(np.unique(rows)) == 150
+    assert [len(part) for part in chosen] == [40, 50, 60] and len(np.unique(rows)) == 150
     assert (rows % 7 > 0).all()
     plain = choose(values, [10, 10, 10], near.__getitem__, penalties=[0, 0, 0])
     best = [row for row in np.argsort(-values[:, 1]) if values[row].argmax() == 1][:10]

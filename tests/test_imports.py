@@ -1,4 +1,4 @@
-"""Decisions of a colleague: they come in whole, go out by one undo, and touch nothing that was decided here."""
+"""Imported decisions of a colleague: one undo removes them, and they change no decision of this job."""
 
 import pytest
 
@@ -7,23 +7,23 @@ from outcrop.job.imports import import_words
 
 
 def exemplar(name, place):
-    """Entry of an exemplar."""
+    """Return the entry of an exemplar."""
     return {"what": "exemplar", "class": name, "place": list(place)}
 
 
 def verdict(what, name, place):
-    """Entry of a verdict."""
+    """Return the entry of a verdict."""
     return {"what": what, "class": name, "place": list(place), "along": "inline"}
 
 
 def stroke(name, line):
-    """Entry of a stroke."""
+    """Return the entry of a stroke."""
     return {"what": "stroke", "class": name, "along": "inline", "points": [[line, 5, 8]], "radius": 2}
 
 
 @pytest.fixture
 def mine(tmp_path):
-    """Decisions of a job that is worked on."""
+    """Return the decisions of this job."""
     log = Decisions(tmp_path / "mine")
     log.add({"what": "set", "name": "index", "value": {"size": 48}})
     log.add(exemplar("fault", [1, 2, 3]))
@@ -35,7 +35,7 @@ def mine(tmp_path):
 
 @pytest.fixture
 def hers(tmp_path):
-    """Decisions of a colleague, later than all others, who removed much of what she had."""
+    """Return the decisions of a colleague, who also removed some of hers."""
     log = Decisions(tmp_path / "hers")
     log.add({"what": "set", "name": "index", "value": {"size": 64}})
     log.add(exemplar("fault", [1, 2, 3]))
@@ -51,19 +51,19 @@ def hers(tmp_path):
     return log
 
 
-def test_an_import_takes_nothing_away(mine, hers, tmp_path):
-    """Her forget, remove, rename, erase and options leave mine as they were; what she has left is added."""
+def test_an_import_removes_no_decision_of_this_job(mine, hers, tmp_path):
+    """Imported forget, remove, rename, erase and options do not affect my decisions; her present ones are added."""
     mine.add(exemplar("salt", [5, 5, 5]))
     before = mine.state()
     hers.give(tmp_path / "hers.jsonl")
-    # as if she had decided everything after me
+    # let her decisions be later than mine
     text = (tmp_path / "hers.jsonl").read_text().replace('"time": "20', '"time": "21')
     (tmp_path / "hers.jsonl").write_text(text)
     mine.take(tmp_path / "hers.jsonl")
     after = mine.state()
     assert after.options == before.options
     assert set(before.exemplars) < set(after.exemplars) and set(before.verdicts) < set(after.verdicts)
-    assert after.strokes[-1] == before.strokes[0]  # on top of hers
+    assert after.strokes[-1] == before.strokes[0]  # above her strokes
     assert {name: after.classes[name] for name in before.classes} == before.classes
     assert [(one.name, one.place) for one in after.exemplars[-1:]] == [("gas", (3, 3, 3))]
     assert [(one.place, one.accept) for one in after.verdicts] == [((4, 5, 6), False), ((8, 8, 8), False)]
@@ -72,8 +72,8 @@ def test_an_import_takes_nothing_away(mine, hers, tmp_path):
     assert "On 1 patch the verdict is another one" in words
 
 
-def test_one_undo_takes_an_import_back(mine, hers, tmp_path):
-    """Undo takes out the imported file and nothing else; redo, or the same import, brings it back."""
+def test_one_undo_removes_an_import(mine, hers, tmp_path):
+    """Undo removes exactly the imported file; redo, or the same import, restores it."""
     before = mine.state()
     hers.give(tmp_path / "hers.jsonl")
     mine.take(tmp_path / "hers.jsonl")
@@ -85,8 +85,8 @@ def test_one_undo_takes_an_import_back(mine, hers, tmp_path):
     assert mine.undo() and mine.undo() and len(mine.state().strokes) == 0
 
 
-def test_what_i_forgot_before_an_import_stays_apart(mine, hers, tmp_path):
-    """An import counts when it was taken over: my earlier forget does not reach it, a later one does."""
+def test_an_earlier_forget_does_not_affect_an_import(mine, hers, tmp_path):
+    """An import has the time when it was made: an earlier forget does not clear its verdicts, a later forget does."""
     hers.give(tmp_path / "hers.jsonl")
     mine.add({"what": "forget"})
     mine.take(tmp_path / "hers.jsonl")
@@ -95,8 +95,8 @@ def test_what_i_forgot_before_an_import_stays_apart(mine, hers, tmp_path):
     assert not mine.state().verdicts
 
 
-def test_a_job_that_decided_nothing_takes_the_options_too(hers, tmp_path):
-    """Decisions carried to an empty folder lead to the same state, options included; so do those of an import."""
+def test_a_job_without_decisions_takes_imported_options_too(hers, tmp_path):
+    """Decisions imported into an empty folder give the same state including options, also after a second import."""
     hers.give(tmp_path / "hers.jsonl")
     fresh = Decisions(tmp_path / "fresh")
     fresh.take(tmp_path / "hers.jsonl")
@@ -112,8 +112,8 @@ def test_a_job_that_decided_nothing_takes_the_options_too(hers, tmp_path):
     assert third.undo() and not third.state().exemplars
 
 
-def test_a_newer_file_of_hers_acts_on_her_older_one(mine, hers, tmp_path):
-    """She exports again after removing an exemplar: with her second file it is gone, without it it is back."""
+def test_a_newer_file_of_a_colleague_changes_her_older_one(mine, hers, tmp_path):
+    """An exemplar removed in her second file is removed here; undo of the second import restores it."""
     hers.give(tmp_path / "one.jsonl")
     mine.take(tmp_path / "one.jsonl")
     first = mine.state()
@@ -125,8 +125,8 @@ def test_a_newer_file_of_hers_acts_on_her_older_one(mine, hers, tmp_path):
     assert mine.undo() and mine.state() == first
 
 
-def test_words_for_what_cannot_be_imported(mine, tmp_path):
-    """A missing file, a file of something else and a cut one are each said as what they are."""
+def test_errors_for_files_that_cannot_be_imported(mine, tmp_path):
+    """A missing file, a file of another kind and a truncated file each give their own error."""
     (tmp_path / "a.sgy").write_bytes(bytes(range(256)) * 20)
     (tmp_path / "cut.jsonl").write_text('{"id": "1", "time": "", "who": "x", "what": "forget"}\n{"id"')
     for name, words in (("nix", "There is no file"), ("a.sgy", "not a decision"), ("cut.jsonl", "middle of a line")):

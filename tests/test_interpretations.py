@@ -1,4 +1,4 @@
-"""Sticks and horizons of other programs: as strokes, exemplars and truth; damaged files are answered in one line."""
+"""Sticks and horizons of other programs as strokes, exemplars and truth; damaged files give an error of one line."""
 
 import json
 
@@ -21,7 +21,7 @@ TOPS = ["top.csv", "top.poi"]
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A survey with its sticks and the top of its chaotic band in every format."""
+    """Return a survey with files of its sticks and of the top of its chaotic band in every format."""
     folder = tmp_path_factory.mktemp("files")
     datasets.write_synthetic(folder / "v.sgy", (10, 200, 200), seed=0)
     volume = oc.open_volume(folder / "v.sgy")
@@ -36,7 +36,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def job(files, tmp_path):
-    """A job on the survey with patches of 48."""
+    """Yield a job on the survey with patches of 48."""
     with oc.Job(tmp_path / "v.outcrop", volume=files[1]) as one:
         one.choose_index(size=[48, 48])
         yield one
@@ -44,7 +44,7 @@ def job(files, tmp_path):
 
 @pytest.mark.parametrize("name", STICKS)
 def test_sticks_become_accepted_sticks(job, files, name):
-    """Of every format, all of them, where they were; one undo takes them back."""
+    """All sticks of every format are imported at their positions; one undo removes them."""
     folder, _, sticks, _ = files
     assert import_strokes(job, folder / name, "fault") == sticks["stick"].nunique()
     kept, names = faults.accepted_sticks(job), ["inline", "crossline", "time"]
@@ -55,7 +55,7 @@ def test_sticks_become_accepted_sticks(job, files, name):
 
 @pytest.mark.parametrize("name", TOPS)
 def test_a_horizon_becomes_strokes(job, files, name):
-    """Every line of it is painted along it."""
+    """Every line is painted along the horizon."""
     folder, _, _, top = files
     assert import_strokes(job, folder / name, "top") == len(top["inline"])
     codes = marked_sections(job, job.plan)[0][0, 4]
@@ -69,7 +69,7 @@ def test_a_horizon_becomes_strokes(job, files, name):
 
 @pytest.mark.parametrize("name", [*STICKS, *TOPS])
 def test_files_become_exemplars(job, files, name):
-    """Five places of the file at which a patch fits, as one act."""
+    """Five places of the file where a patch fits become exemplars in one act."""
     folder, _, sticks, top = files
     places = import_exemplars(job, folder / name, "chosen")
     assert [list(one.place) for one in job.plan.state.exemplars] == places and len(places) == 5
@@ -84,7 +84,7 @@ def test_files_become_exemplars(job, files, name):
 
 
 def test_sticks_and_horizons_are_truth(outcrop, files, tmp_path):
-    """`evaluate --truth` scores a job against them; sticks that were imported score fully, by --json and in words."""
+    """`evaluate --truth` scores a job against sticks and horizons; imported sticks have the full score."""
     folder, volume, *_ = files
     path = tmp_path / "v.outcrop"
     with oc.Job(path, volume=volume) as job:
@@ -132,7 +132,7 @@ WORDS = [
 
 
 def damaged(raw, rng):
-    """A text file with some damage: cut, bytes or words changed, lines dropped, doubled or joined, several times."""
+    """Return a text file with random damage: cut, changed bytes or words, removed, repeated or joined lines."""
     for _ in range(rng.integers(1, 4)):
         kind = rng.integers(6)
         if kind == 0:
@@ -159,7 +159,7 @@ def damaged(raw, rng):
 @pytest.mark.parametrize("name", [*STICKS, *TOPS])
 @pytest.mark.filterwarnings("error")
 def test_damaged_files_give_a_table_or_one_line(files, tmp_path, name):
-    """Of 100 damaged files each is read, its points finite and on known axes, or refused in one line that names it."""
+    """Each of 100 damaged files is read with finite points, or refused in one line with its path."""
     folder, volume, *_ = files
     raw = b"\n".join((folder / name).read_bytes().split(b"\n")[:60])
     refused = []
@@ -178,7 +178,7 @@ def test_damaged_files_give_a_table_or_one_line(files, tmp_path, name):
 
 
 def test_damaged_sticks_are_never_half_imported(job, files, tmp_path):
-    """What is refused leaves no stroke; what is taken over is one act."""
+    """A refused file leaves no stroke; an accepted file is one act."""
     raw, refused = (files[0] / "sticks.csv").read_bytes(), []
     for seed in range(60):
         (tmp_path / "d.csv").write_bytes(damaged(raw, np.random.default_rng(1000 + seed)))
@@ -192,8 +192,8 @@ def test_damaged_sticks_are_never_half_imported(job, files, tmp_path):
     assert refused and not any("\n" in text for text in refused)
 
 
-def test_a_table_of_sticks_is_told_from_one_of_a_horizon(files):
-    """Both are csv: the column `stick` tells them apart."""
+def test_tables_of_sticks_and_horizons_are_distinguished(files):
+    """Both are CSV files: only tables of sticks have the column `stick`."""
     folder, *_ = files
     assert "stick" in pd.read_csv(folder / "sticks.csv") and "stick" not in pd.read_csv(folder / "top.csv")
     with pytest.raises(ValueError, match="no column stick"):

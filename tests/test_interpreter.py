@@ -1,4 +1,4 @@
-"""The simulated interpreter: what it paints, and what a stroke is worth on real data."""
+"""The simulated interpreter: its strokes, and their effect on real data."""
 
 import os
 
@@ -15,7 +15,7 @@ real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="needs t
 
 
 def test_the_largest_error_is_painted_inside():
-    """The region is the largest of one true class that is wrong and not painted; strokes of both shapes lie in it."""
+    """The largest wrong, unpainted region of one true class is found, and strokes of both shapes lie inside it."""
     truth = np.ones((60, 60), np.uint8)
     truth[5:50, 10:24] = 2
     truth[0:4, 40:60] = 3
@@ -33,7 +33,7 @@ def test_the_largest_error_is_painted_inside():
 
 
 def test_a_careless_interpreter_is_off_by_pixels_and_sometimes_wrong():
-    """Over many strokes the jitter has the spread asked for, and the share of wrong classes too."""
+    """Over many strokes, the jitter has the given standard deviation, and wrong classes the given share."""
     rng = np.random.default_rng(0)
     stroke = interpreter.Stroke(1, [(100, 100)], 5.0)
     drawn = [interpreter.noisy(stroke, rng, [1, 2, 3]) for _ in range(2000)]
@@ -43,7 +43,7 @@ def test_a_careless_interpreter_is_off_by_pixels_and_sometimes_wrong():
 
 
 def test_a_quick_run_compares_all_methods(tmp_path):
-    """Every method is scored on the same start; what is painted alone changes no other line and breaks nothing."""
+    """Every method is scored from the same start; `paint only` changes no other line and no right label."""
     result, deviations = experiments.run("interpreter", None, tmp_path, quick=True)
     table = result.table.set_index("method")
     assert table.index.tolist() == list(interpreter.METHODS) and not deviations
@@ -57,7 +57,7 @@ def test_a_quick_run_compares_all_methods(tmp_path):
 
 @real_data
 def test_strokes_on_a_real_line():
-    """Four strokes on F3: better than painting alone, few right labels broken, the line nobody painted no worse."""
+    """Four strokes on F3 improve labels more than painting alone, change few right labels, and harm no other line."""
     sections, truth = oc.datasets.f3_sections()
     sections = sections.sel(time=slice(BELOW_CAPTION, None)).load()
     setting = interpreter.Setting("F3", sections, truth, eye_exemplars(310), 330, 310, {"step": 33})
@@ -72,7 +72,7 @@ def test_strokes_on_a_real_line():
 
 
 def test_some_lines_and_methods_alone(tmp_path):
-    """Lines and methods are chosen by name; a name that is not there, or baselines without strokes, are refused."""
+    """Lines and methods are chosen by name; unknown names, and baselines without strokes, are refused."""
     result, _ = experiments.run("interpreter", None, tmp_path, quick=True, only=["demo"], methods=["strokes"])
     assert result.table[["setting", "method"]].values.tolist() == [["demo", "strokes"]]
     for options, words in (

@@ -20,7 +20,7 @@ from outcrop.mapping.sparsity import cluster_means, project_sparsity, sparsity
 
 
 def scene(n=12, size=12, seed=0):
-    """Patches of two classes: bright left halves and bright right halves on noise."""
+    """Return patches of two classes: bright left halves and bright right halves on noise."""
     rng = np.random.default_rng(seed)
     patches = 0.1 * rng.random((2 * n, size, size))
     patches[:n, :, : size // 2] += 0.6 * rng.random((n, 1, 1)) + 0.2
@@ -261,9 +261,9 @@ def test_prediction_needs_a_fit_and_the_fitted_size():
 
 @pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP_DATA names no folder of real data")
 def test_agrees_with_the_released_labels():
-    """`published` gives at least nine in ten pixels of the 2000 patches the label that the authors released.
+    """`published` gives at least 90 % of the pixels of the 2000 patches the label that the authors released.
 
-    50 of its 400 iterations, to keep the test short; the agreement rises a little further with more.
+    50 instead of 400 iterations keep the test short; the agreement is slightly higher with more.
     """
     data = np.load(os.path.join(os.environ["OUTCROP_DATA"], "seg2017_patches.npz"))
     mapper = LabelMapper(250, 0.4, variant="published", iterations=50)

@@ -14,7 +14,7 @@ from outcrop.measures.curvelet_svd import CurveletSVD
 from outcrop.measures.discontinuity import discontinuity
 
 DISTANCES = ["euclidean", "curvelet-histogram"]
-GOLDEN = [  # METHOD section 9, to the printed digits; seisim's are ours
+GOLDEN = [  # METHOD section 9, to the printed digits; the values of seisim were computed with this package
     ("euclidean", {}, 42.9122092698),
     ("cw-ssim", {}, 0.3558146318),
     ("cw-ssim", {"orientations": 8}, 0.2902187804),
@@ -31,7 +31,7 @@ GOLDEN = [  # METHOD section 9, to the printed digits; seisim's are ours
 
 
 def golden(shape=(99, 99)):
-    """The two images of METHOD section 9."""
+    """Return the two images of METHOD section 9."""
     r, c = np.mgrid[: shape[0], : shape[1]]
     a = 0.5 + 0.5 * np.sin(2 * np.pi * (0.07 * r + 0.02 * c))
     b = 0.5 + 0.25 * np.sin(2 * np.pi * (0.11 * r - 0.03 * c)) + 0.25 * np.cos(2 * np.pi * (0.05 * r + 0.00031 * c * c))
@@ -39,14 +39,14 @@ def golden(shape=(99, 99)):
 
 
 def patches(n, shape=(48, 50), dtype="float64"):
-    """Smooth random patches in [0, 1]."""
+    """Return smooth random patches in [0, 1]."""
     noise = np.random.default_rng(0).normal(size=(n, shape[0] + 4, shape[1] + 4))
     smooth = sum(noise[:, i : i + shape[0], j : j + shape[1]] for i in range(5) for j in range(5))
     return ((smooth - smooth.min()) / np.ptp(smooth)).astype(dtype)
 
 
 def value(name, x, y, **parameters):
-    """Similarity or distance of one pair."""
+    """Return the similarity or distance of one pair."""
     measure = MEASURES[name](**parameters)
     return float(measure.compare(measure.describe(x[None]), measure.describe(y[None]))[0, 0])
 
@@ -231,8 +231,8 @@ def test_parameters_reach_the_measure():
         assert not np.allclose(similarity(x, x, name), similarity(x, x, name, **parameters), atol=1e-6)
 
 
-def test_refuses_what_it_cannot_compare():
-    """Unknown names and windows, patches that are no stack, two sizes, and NaN give clear errors."""
+def test_patches_that_cannot_be_compared_are_refused():
+    """Unknown names and windows, a single patch, two sizes, and NaN give clear errors."""
     x = patches(2)
     for words, call in (
         ("Unknown measure 'ssim'", lambda: similarity(x, x, "ssim")),
@@ -287,12 +287,12 @@ def test_eigenvalues_on_a_gpu(solver, monkeypatch):
         monkeypatch.setattr(eigenvalues, name, missing)
     eigenvalues.batched_solver.cache_clear()
     images = np.random.default_rng(0).random((40, 99, 99), dtype=np.float32)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = CurveletSVD().describe(torch.from_numpy(images).to("cuda")).cpu().numpy()
     eigenvalues.batched_solver.cache_clear()
     np.testing.assert_allclose(found, CurveletSVD().describe(images), atol=1e-4)
-    assert bool(said) == (solver is None)
+    assert bool(caught) == (solver is None)
 
 
 def test_a_missing_batched_solver_gives_a_warning(monkeypatch):

@@ -1,4 +1,4 @@
-"""Neighbouring lines: the same ones in every part of the package, by metres and in both directions."""
+"""Neighbouring lines are determined by distances in metres, equally in all parts of the package and both directions."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ AXES = {"inline": "crossline", "crossline": "inline"}
 
 @pytest.fixture(scope="module")
 def survey():
-    """A synthetic volume and its truth; lines are 25 m apart."""
+    """Return a synthetic volume and its truth; lines are 25 m apart."""
     return oc.datasets.synthetic((26, 40, 64), seed=3)
 
 
@@ -56,8 +56,8 @@ def test_a_selection_of_lines_keeps_their_distances(survey, tmp_path, stored):
 
 
 @pytest.mark.parametrize("spacing", [12.5, 25.0, 50.0])
-def test_near_copies_are_told_by_metres(survey, tmp_path, spacing):
-    """Ranking and the gap of training sets count the lines within 250 m, whatever the lines are numbered."""
+def test_near_copies_are_determined_by_metres(survey, tmp_path, spacing):
+    """Ranking and the gap of training sets count the lines within 250 m, for any numbers of the lines."""
     volume, truth = (x.assign_coords(inline=3 * np.arange(26)) for x in survey)
     volume = volume.assign_attrs(bin_size=(spacing, 25.0))
     grid = oc.PatchGrid(volume, size=32, step=32)
@@ -69,8 +69,8 @@ def test_near_copies_are_told_by_metres(survey, tmp_path, spacing):
     assert f"gap = {int(250 / spacing)}" in made
 
 
-def test_what_was_retrieved_belongs_to_the_distances_of_the_lines(survey, tmp_path):
-    """Samples with lines at other distances are ranked anew; near 25 m the key is that of earlier versions."""
+def test_the_key_of_retrieved_patches_depends_on_the_distances_of_lines(survey, tmp_path):
+    """Lines at other distances give another key; near 25 m the key is that of earlier versions."""
     keys = set()
     for spacing in (25.0, 50.0, 25.01):
         job = oc.Job(tmp_path / "a.outcrop", volume=survey[0].assign_attrs(bin_size=(spacing, 25.0)))
@@ -81,8 +81,8 @@ def test_what_was_retrieved_belongs_to_the_distances_of_the_lines(survey, tmp_pa
     assert len(keys) == 2
 
 
-def test_bodies_of_a_selection_of_lines_have_their_volume(survey):
-    """A sample of every other line stands for twice the volume."""
+def test_geobodies_of_a_selection_of_lines_have_the_right_volume(survey):
+    """On every second line, a sample has twice the volume."""
     whole = oc.open_volume(survey[1].assign_attrs(bin_size=(25.0, 12.5)))
     cells = []
     for labels in (whole, whole[::2]):

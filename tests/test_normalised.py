@@ -1,4 +1,4 @@
-"""A volume is normalised in one place, whichever way it comes in: axes, units, missing traces, zero amplitude."""
+"""Volumes from any source are normalised equally: axes, units, missing traces, zero amplitude."""
 
 import struct
 
@@ -21,13 +21,13 @@ from outcrop.volumes.summary import describe
 
 @pytest.fixture(scope="module")
 def survey():
-    """A synthetic survey of three lines."""
+    """Return a synthetic survey of three lines."""
     return oc.datasets.synthetic((3, 80, 96), seed=2)[0]
 
 
 @pytest.mark.parametrize("kind", ["array", "DataArray", "file", "seconds", "lazy"])
 def test_a_normalised_volume_stays_the_same(tmp_path, survey, kind):
-    """Opened again, a volume is the same object: nothing is read, nothing is converted twice."""
+    """Opening a volume again returns the same object, without reading or converting it."""
     segy_path = tmp_path / "a.sgy"
     oc.datasets.write_synthetic(segy_path, (3, 80, 96), seed=2)
     sources = {"array": survey.values, "DataArray": survey, "file": segy_path, "lazy": open_volume(segy_path)[1:]}
@@ -39,7 +39,7 @@ def test_a_normalised_volume_stays_the_same(tmp_path, survey, kind):
 
 
 def test_a_file_in_another_order_or_type_is_computed(tmp_path):
-    """What `open_volume` wraps is no file: a job that takes it must not open the file in its place."""
+    """A volume wrapped by `open_volume` is not a file: a job must not open the original file instead."""
     oc.datasets.write_synthetic(tmp_path / "a.sgy", (3, 80, 96), seed=2)
     volume = open_volume(tmp_path / "a.sgy")
     turned = open_volume(volume.transpose("time", "inline", "crossline"))
@@ -49,7 +49,7 @@ def test_a_file_in_another_order_or_type_is_computed(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["DataArray", "Zarr", "labels"])
-def test_seconds_become_milliseconds_whichever_way_they_come_in(tmp_path, survey, kind):
+def test_seconds_become_milliseconds_from_any_source(tmp_path, survey, kind):
     """An array, a Zarr file and labels in seconds have the times of the survey."""
     seconds = survey.assign_coords(time=survey["time"] / 1000)
     if kind == "Zarr":
@@ -61,7 +61,7 @@ def test_seconds_become_milliseconds_whichever_way_they_come_in(tmp_path, survey
 
 
 def test_a_job_made_in_seconds_keeps_its_seconds(tmp_path, survey):
-    """The folder of an earlier version knows the axis as it was stored: it opens, and so its decisions stay valid."""
+    """A folder of an earlier version with an axis in seconds opens in seconds, so that its decisions stay valid."""
     seconds = survey.assign_coords(time=survey["time"] / 1000)
     with oc.Job(tmp_path / "a.outcrop", volume=seconds) as job:
         job.add_exemplar("fault", (101, 340, 200))
@@ -77,7 +77,7 @@ def test_a_job_made_in_seconds_keeps_its_seconds(tmp_path, survey):
 
 
 def test_missing_traces_of_an_array_are_known(survey):
-    """Traces that are NaN throughout are missing, as in a SEG-Y file that lacks them; single NaN samples are not."""
+    """Traces of NaN are missing traces, as in a SEG-Y file; single NaN samples are not."""
     values = survey.values.copy()
     values[1, 5], values[2, 7, 3] = np.nan, np.nan
     volume = open_volume(survey.copy(data=values))
@@ -87,7 +87,7 @@ def test_missing_traces_of_an_array_are_known(survey):
 
 @pytest.mark.parametrize("kind", ["bytes", "float", "segy"])
 def test_data_without_negative_values_are_centred(tmp_path, survey, kind):
-    """Eight bits from 0 to 255 give the patches and the drift of the same data around zero, and a note says so."""
+    """Data from 0 to 255 give the same patches and drift as the data around zero, and a note reports the offset."""
     limit = np.percentile(np.abs(survey.values), 99.9)
     codes = np.clip(np.rint(survey.values / limit * 127), -127, 127) * np.linspace(0.5, 1, 96)
     signed, unsigned = survey.copy(data=np.rint(codes).astype(np.float32)), np.rint(codes + 128).astype(np.uint8)
@@ -108,11 +108,11 @@ def test_data_without_negative_values_are_centred(tmp_path, survey, kind):
         ours, theirs = (oc.PatchGrid(one, size=33, gain=gain).extract(one, [0, 3]) for one in (volume, signed))
         np.testing.assert_allclose(ours, theirs, atol=0.02)
     assert describe(volume)["rms"]["drift_time"] == pytest.approx(describe(signed)["rms"]["drift_time"], abs=0.1)
-    assert "offset" not in open_volume(volume.astype("f4") - 128).attrs  # what was known of it is looked at again
+    assert "offset" not in open_volume(volume.astype("f4") - 128).attrs  # the offset is determined again
 
 
 def test_loud_traces_do_not_set_the_scale(survey):
-    """Every seventh trace 300 times louder: the other traces look as they did, and `info` counts the loud ones."""
+    """If every seventh trace is 300 times louder, the scale hardly changes, and `info` counts the loud traces."""
     values = survey.values.copy()
     values[:, ::7] *= 300
     loud = open_volume(survey.copy(data=values))
@@ -124,7 +124,7 @@ def test_loud_traces_do_not_set_the_scale(survey):
 
 
 def test_dead_traces_are_counted_and_get_no_label(survey):
-    """A trace that holds one value is dead: `info` counts it, and no section calls it live."""
+    """A trace with a single value is dead: `info` counts it, and sections do not list it as live."""
     values = survey.values.copy()
     values[1, [5, 9]] = 0
     volume = open_volume(survey.copy(data=values))
@@ -134,14 +134,14 @@ def test_dead_traces_are_counted_and_get_no_label(survey):
 
 
 def test_only_the_area_of_interest_is_inside(survey):
-    """Samples of a line outside the ranges of the area are not to be labelled."""
+    """Samples of a line outside the ranges of the area are not inside."""
     grid = oc.PatchGrid(survey, size=32, area={"crossline": (310, 360), "time": (40, 300)})
     inside = grid.inside(0, 1)
     assert inside.shape == (80, 96) and inside[10:61, 10:76].all() and inside.sum() == 51 * 66
 
 
 def test_trace_header_extensions_are_read(tmp_path, survey):
-    """SEG-Y of revision 2 with two further headers in each trace holds the same samples; its headers can be copied."""
+    """SEG-Y of revision 2 with two additional headers per trace gives the same samples; its headers can be copied."""
     axes = [survey[name].values for name in survey.dims]
     with segy_write.create(tmp_path / "a.sgy", *axes) as write:
         for row, section in enumerate(survey.values):
@@ -163,7 +163,7 @@ def test_trace_header_extensions_are_read(tmp_path, survey):
 
 
 def write_tiff(path, values):
-    """TIFF of 64-bit floating-point numbers, which Pillow does not write."""
+    """Write a TIFF of 64-bit floating-point numbers, which Pillow does not support."""
     height, width = values.shape
     data = values.astype("<f8").tobytes()
     tags = [(256, width), (257, height), (258, 64), (259, 1), (262, 1), (273, 8), (277, 1), (278, height)]
@@ -175,7 +175,7 @@ def write_tiff(path, values):
 
 @pytest.mark.parametrize("size", [4, 8])
 def test_floating_point_pictures_are_amplitudes(tmp_path, survey, size):
-    """TIFF of 32 or 64 bits with numbers beyond 0 and 1 is not clipped to these."""
+    """A TIFF of 32 or 64 bits with numbers outside [0, 1] is not clipped."""
     values = survey.values[0].T
     if size == 8:
         write_tiff(tmp_path / "a.tif", values)
@@ -189,7 +189,7 @@ def test_floating_point_pictures_are_amplitudes(tmp_path, survey, size):
 
 
 def test_a_job_on_a_picture_opens_again(tmp_path, survey):
-    """A picture is a file: its job opens without it, and one that was made when it was an array goes on."""
+    """A job on a picture opens without naming the picture, also a job that was made from its array."""
     values = survey.values[0].T
     pixels = np.uint8(255 * (values - values.min()) / np.ptp(values))
     Image.fromarray(pixels).save(tmp_path / "p.png")
@@ -205,7 +205,7 @@ def test_a_job_on_a_picture_opens_again(tmp_path, survey):
 
 
 def test_depth_can_be_declared(tmp_path):
-    """SEG-Y is read in depth where this is asked for; a text header that speaks of depth is a hint that is reported."""
+    """`domain` sets time or depth of SEG-Y; a text header that states depth is used and reported."""
     oc.datasets.write_synthetic(tmp_path / "a.sgy", (2, 40, 64), seed=2)
     volume = open_volume(tmp_path / "a.sgy", domain="depth")
     assert volume.dims[2] == "depth" and float(volume.depth[1]) == 4.0 and not volume.attrs["notes"]
@@ -219,7 +219,7 @@ def test_depth_can_be_declared(tmp_path):
 
 
 def test_positions_of_labels():
-    """Positions are those of equal labels, on any axis; one that is missing is -1, or refused by name."""
+    """Positions of labels are found on any axis; a missing label is -1, or refused with the range of the axis."""
     rng = np.random.default_rng(0)
     axis = rng.permutation(np.arange(0, 300, 3))
     labels = rng.integers(-5, 305, 200)
@@ -233,15 +233,15 @@ def test_positions_of_labels():
         nearest_position(np.array([0.0, 4.0, 8.0]), 11, "time")
 
 
-def test_zarr_with_an_axis_that_counts_has_no_interval(survey):
-    """Labels 0, 1, 2, ... without a unit say nothing of the sampling; opening again does not invent it."""
+def test_an_axis_that_counts_samples_has_no_interval(survey):
+    """Labels 0, 1, 2, ... without a unit give no sample interval, also after opening again."""
     volume = open_volume(survey.values)
     assert "sample_interval" not in open_volume(xr.DataArray(volume.values, volume.coords, volume.dims)).attrs
 
 
 @pytest.mark.parametrize("lines", [[0, 2], slice(None, None, 2), np.array([2, 1, 0])])
 def test_lines_picked_from_a_file_are_a_volume(tmp_path, lines):
-    """A job on some lines of a lazy volume reads those lines, by list, by step or in another order."""
+    """A job on selected lines of a lazy volume reads these lines, by list, by step or in another order."""
     oc.datasets.write_synthetic(tmp_path / "a.sgy", (3, 80, 96), seed=2)
     part = open_volume(tmp_path / "a.sgy").isel(inline=lines)
     with oc.Job(tmp_path / "part.outcrop", volume=part) as job:
@@ -250,7 +250,7 @@ def test_lines_picked_from_a_file_are_a_volume(tmp_path, lines):
 
 
 def test_a_job_on_an_array_in_seconds_is_in_milliseconds(survey, tmp_path):
-    """Places are given in ms, and labels come back on the axis in ms, as for a file of the same survey."""
+    """Places and labels of the job are in ms, as for a file of the same survey."""
     seconds = survey.assign_coords(time=survey["time"] / 1000)
     with oc.Job(tmp_path / "s.outcrop", volume=seconds) as job:
         np.testing.assert_array_equal(job.volume["time"], survey["time"])

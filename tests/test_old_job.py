@@ -1,4 +1,4 @@
-"""A job folder that version 0.2.0 wrote opens with nothing lost: `write_old_job.py` says how it was made."""
+"""A job folder of version 0.2.0, made by `write_old_job.py`, opens without loss."""
 
 import json
 import zipfile
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Class .* has .* patches, fewer t
 
 @pytest.fixture
 def old(tmp_path):
-    """The folder, moved to another place with its volume."""
+    """Return the folder, unpacked with its volume at another path."""
     with zipfile.ZipFile(ARCHIVE) as archive:
         archive.extractall(tmp_path)
     return tmp_path
@@ -25,7 +25,7 @@ def old(tmp_path):
 
 @pytest.fixture
 def labelled(old):
-    """The folder as it was when its labels were new: without the decisions that came later."""
+    """Return the folder without the decisions that are later than its labels."""
     (log,) = (old / "survey.outcrop" / "decisions").glob("*.jsonl")
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(lines[: len(pd.read_csv(old / "labelled.csv"))]))
@@ -33,13 +33,13 @@ def labelled(old):
 
 
 def files(folder):
-    """Content of every file, by its name."""
+    """Return path -> content of every file."""
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("name", ["labelled", "stale"])
 def test_status_and_decisions_are_those_of_the_old_version(name, request):
-    """Classes with their codes, background, decisions, retrieved patches and labelled lines are all there."""
+    """Classes with their codes, background, decisions, retrieved patches and labelled lines are equal."""
     folder = request.getfixturevalue("labelled" if name == "labelled" else "old")
     before = json.loads((folder / f"{name}.json").read_text())
     with oc.Job(folder / "survey.outcrop") as job:
@@ -60,7 +60,7 @@ def test_status_and_decisions_are_those_of_the_old_version(name, request):
 
 
 def test_nothing_is_computed_again(labelled, monkeypatch):
-    """Keys are those of the old version: index, retrieved patches, mapper and votes are found, not made."""
+    """Keys equal those of the old version: index, retrieved patches, mapper and votes are found, not computed."""
     before = json.loads((labelled / "labelled.json").read_text())
     for name in ("job.folder.build_index", "job.retrieved.search", "job.fitting.fit", "labels.votes.section_votes"):
         monkeypatch.setattr(f"outcrop.{name}", None)
@@ -72,14 +72,14 @@ def test_nothing_is_computed_again(labelled, monkeypatch):
 
 
 def test_labels_are_those_of_the_old_version(labelled):
-    """Labels and confidence are shown as they were, sample by sample."""
+    """Labels and confidence are equal, sample by sample."""
     with oc.Job(labelled / "survey.outcrop") as job, np.load(labelled / "labelled.npz") as shown:
         for part in ("label", "confidence", "stale"):
             np.testing.assert_array_equal(job.labels[part].values, shown[part])
 
 
 def test_stale_labels_stay_visible_below_the_strokes(old):
-    """Later strokes decide; away from them, where the old version spread them, labels are those of the votes."""
+    """Near later strokes the strokes decide; elsewhere, where the old version spread them, the votes decide."""
     with oc.Job(old / "survey.outcrop") as job, np.load(old / "labelled.npz") as shown:
         labels = job.labels
         assert labels["stale"].values.tolist() == [False, True, True]
@@ -89,8 +89,8 @@ def test_stale_labels_stay_visible_below_the_strokes(old):
         assert 0 < changed.sum() < 0.05 * (shown["label"] > 0).sum()
 
 
-def test_opening_and_working_on_loses_no_file(old):
-    """Whatever is computed on top, every decision and every result of the old version keeps its content."""
+def test_opening_and_continuing_loses_no_file(old):
+    """After new decisions and labels, every decision and result of the old version keeps its content."""
     folder = old / "survey.outcrop"
     before = {path: content for path, content in files(folder).items() if path.parts[0] in ("decisions", "stages")}
     with oc.Job(folder) as job:
@@ -103,8 +103,8 @@ def test_opening_and_working_on_loses_no_file(old):
         assert after[path].startswith(before[path]), path  # logs grow, everything else stays
 
 
-def test_a_table_of_the_old_version_edited_by_hand_is_taken(old):
-    """A row taken out of its retrieved.csv is a no, a row given another class is a yes to that class."""
+def test_an_edited_table_of_the_old_version_is_applied(old):
+    """A row removed from retrieved.csv is rejected; a row with another class is accepted for this class."""
     path = old / "survey.outcrop" / "retrieved.csv"
     table = pd.read_csv(path)
     gone = table[table["class"] == "salt"].iloc[-1]
@@ -124,8 +124,8 @@ def test_a_table_of_the_old_version_edited_by_hand_is_taken(old):
         assert ((shown["class"] == "fault") & (shown["row"] == moved["row"])).any()
 
 
-def test_a_table_that_became_arrays_is_that_of_the_old_version(labelled):
-    """Class, place, similarity and weight of every patch are those that version 0.2.0 kept as CSV."""
+def test_retrieved_patches_equal_the_table_of_the_old_version(labelled):
+    """Class, place, similarity and weight of every patch equal the CSV table of version 0.2.0."""
     with oc.Job(labelled / "survey.outcrop") as job:
         plan = job.plan
         weak = retrieved.kept(job, plan)

@@ -13,7 +13,7 @@ PLACES = {"fault": (LINE, 350, 200), "other": (105, 330, 100), "salt dome": (103
 
 @pytest.fixture
 def session(source, tmp_path):
-    """A session with an index and three exemplars."""
+    """Yield a session with an index and three exemplars."""
     one = Session(source, tmp_path / "v.outcrop", size=32)
     one.job.index(32, step=16)
     for name, place in PLACES.items():
@@ -24,7 +24,7 @@ def session(source, tmp_path):
 
 
 def opened(session):
-    """A page on a session."""
+    """Return a page on a session."""
     from bokeh.document import Document
 
     from outcrop.app.page import Page
@@ -35,27 +35,27 @@ def opened(session):
 
 
 def asked(session, of="patches"):
-    """The panel of a page after the questions were drawn."""
+    """Return the audit panel of a page after the questions were drawn."""
     session.audits.start(of)
     session.work.wait()
     return shown(opened(session))
 
 
 def shown(page):
-    """The panel of a page that has caught up."""
+    """Return the audit panel of an updated page."""
     page._catch_up()
     page.audit.show()
     return page.audit
 
 
 def answer(panel, **given):
-    """Answer the question that is shown, as the browser does."""
+    """Answer the shown question, like the browser."""
     panel._on_question({"verb": "answer", "number": panel.question.item["number"], "really": "", **given})
     panel.show()
 
 
-def test_questions_go_on_where_they_ended(session):
-    """Answers are decisions; another page, and another session, show the first question without one."""
+def test_an_audit_continues_with_the_first_open_question(session):
+    """Answers are decisions; another page, and another session, show the first question without an answer."""
     panel = asked(session)
     assert panel.question.item["number"] == 1 and len(panel.audits.audit.questions) == 30
     for given in ("yes", "no", "unknown"):
@@ -71,7 +71,7 @@ def test_questions_go_on_where_they_ended(session):
 
 
 def test_back_and_undo(session):
-    """Back shows the answer, which can be changed; undo takes the last answer back and says so."""
+    """Back shows an answer, which can be changed; undo clears the last answer with a message."""
     panel = asked(session)
     answer(panel, answer="yes")
     answer(panel, answer="yes")
@@ -90,7 +90,7 @@ def test_back_and_undo(session):
 
 
 def test_a_second_click_answers_nothing(session):
-    """A click on a question that is no longer shown is passed over."""
+    """A click on a question that is no longer shown has no effect."""
     panel = asked(session)
     for _ in range(2):
         panel._on_question({"verb": "answer", "number": 1, "answer": "yes", "really": ""})
@@ -99,7 +99,7 @@ def test_a_second_click_answers_nothing(session):
 
 
 def test_the_picture_shows_the_patch_in_its_surroundings(session):
-    """The box lies inside the picture and has the size of a patch; the amplitudes in it are those of the patch."""
+    """The box lies inside the picture, has the size of a patch, and contains the amplitudes of the patch."""
     panel = asked(session)
     item, row = panel.question.item, panel.audits.audit.questions.loc[1]
     top, left, height, width = item["box"]
@@ -110,8 +110,8 @@ def test_the_picture_shows_the_patch_in_its_surroundings(session):
     np.testing.assert_allclose(picture, patch, atol=1e-6)
 
 
-def test_wrong_samples_may_be_named(session):
-    """Of labels a no may say the class; IoU stands in the table where every no does."""
+def test_the_true_class_of_wrong_samples_gives_iou(session):
+    """An answer "no" may state the true class; the table has IoU if every "no" does."""
     session.job.label(lines=[LINE])
     panel = asked(session, "samples")
     item = panel.question.item
@@ -124,7 +124,7 @@ def test_wrong_samples_may_be_named(session):
 
 
 def test_answers_of_older_patches_no_longer_count(session):
-    """After another exemplar the questions are old, answers are refused, and the new table counts them as older."""
+    """After another exemplar, answers to the old questions are refused, and earlier answers are not counted."""
     panel = asked(session)
     answer(panel, answer="yes")
     session.add_exemplar("fault", (106, 352, 220))
@@ -133,13 +133,13 @@ def test_answers_of_older_patches_no_longer_count(session):
     with pytest.raises(ValueError, match="draw them again"):
         session.decide(session.audits.answer, 2, "yes")
     panel = asked(session)
-    assert panel.question.item["number"] == 1 and "1 older answer no longer count" in panel.note.text
+    assert panel.question.item["number"] == 1 and "1 older answer not counted" in panel.note.text
     session.job.label(lines=[LINE])
-    assert "older" not in asked(session, "samples").note.text  # it is no answer about labels
+    assert "older" not in asked(session, "samples").note.text  # the earlier answers are not about labels
 
 
-def test_a_renamed_class_is_asked_by_its_new_name(session):
-    """Questions with the old name are old; drawn again they have the new one, and keep their answers."""
+def test_questions_use_the_new_name_of_a_renamed_class(session):
+    """After a rename, questions must be drawn again; they have the new name and keep their answers."""
     panel = asked(session)
     name = panel.question.item["name"]
     answer(panel, answer="yes")
@@ -151,7 +151,7 @@ def test_a_renamed_class_is_asked_by_its_new_name(session):
 
 
 def test_more_questions_keep_the_answers(session):
-    """When all are answered, as many more can be asked for."""
+    """When all questions are answered, further questions can be added."""
     panel = asked(session)
     assert not panel.more.visible
     panel.audits.audit.answer(yes=range(1, 31))
@@ -163,8 +163,8 @@ def test_more_questions_keep_the_answers(session):
     assert len(panel.audits.audit.questions) > 30 and (panel.audits.audit.questions["answer"] == "yes").sum() == 30
 
 
-def test_what_must_be_there_first_is_said(source, tmp_path):
-    """Without patches, labels, exemplars or an index the page says what to do first."""
+def test_missing_prerequisites_give_an_error_with_remedy(source, tmp_path):
+    """Without patches, labels, exemplars or an index, the error states what to do first."""
     session = Session(source, tmp_path / "bare.outcrop", size=32)
     for refused, words in (
         (lambda: session.audits.start("patches"), "find similar patches first"),
@@ -180,7 +180,7 @@ def test_what_must_be_there_first_is_said(source, tmp_path):
 
 
 def looked(session):
-    """The panel of a page after the groups were found."""
+    """Return the panel of groups of a page after the groups were found."""
     session.unseen.look()
     session.work.wait()
     page = opened(session)
@@ -188,19 +188,22 @@ def looked(session):
     return page.unseen
 
 
-def test_groups_of_what_was_not_shown(session):
-    """Groups have pictures and shares as `Job.unseen` has them, and stay for another page."""
+def test_groups_of_patches_unlike_anything_marked(session):
+    """Groups have the pictures and shares of `Job.unseen`, and another page shows them too."""
     panel = looked(session)
     table = session.job.unseen(5)
     assert [len(cards.items) for cards in panel.cards] == table.groupby("group").size().tolist()
     shares = table.groupby("group")["share"].first()
-    assert f"{100 * shares[1]:.1f} % of the survey" in panel.titles[0].text and "Nothing you marked" in panel.note.text
+    assert (
+        f"{100 * shares[1]:.1f} % of the survey" in panel.titles[0].text
+        and "Unlike everything you marked" in panel.note.text
+    )
     panel._on_card(1, {"verb": "go", "key": "0"})
     assert panel.viewer.line == panel.unseen.groups[1].places[0][0]
 
 
 def test_a_click_makes_an_exemplar(session):
-    """Of an unnamed class for each group, a named new one, or one that is there; one undo takes class and all back."""
+    """A click makes an exemplar of an unnamed, a new or an existing class; one undo removes exemplar and new class."""
     panel = looked(session)
     plus = [{"verb": "exemplar", "key": str(i)} for i in range(3)]
     panel._on_card(0, plus[0])

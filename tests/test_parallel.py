@@ -52,7 +52,7 @@ def test_few_blocks_in_flight():
 
 
 def blas_threads():
-    """Numbers of threads of all loaded BLAS libraries; NumPy loads one."""
+    """Return the numbers of threads of all loaded BLAS libraries; NumPy loads one."""
     np.eye(2) @ np.eye(2)
     return [pool["num_threads"] for pool in ThreadpoolController().select(user_api="blas").info()]
 
@@ -92,7 +92,7 @@ def test_overlapping_limits_end_with_all_threads():
 
 
 def openmp_threads():
-    """Number of OpenMP threads for work in this thread; scikit-learn loads an OpenMP library."""
+    """Return the number of OpenMP threads for work in this thread; scikit-learn loads an OpenMP library."""
     import sklearn.cluster  # noqa: F401
 
     return {pool["num_threads"] for pool in ThreadpoolController().select(user_api="openmp").info()}

@@ -17,7 +17,7 @@ from outcrop.patches.windows import patch_starts, stitch
 
 
 def coded(shape=(6, 50, 60), *, missing=None, scaled=True):
-    """Volume whose values encode their positions: inline + crossline / 100 + sample / 10000, scaled to [0, 1]."""
+    """Return a volume whose values encode their positions, scaled to [0, 1]."""
     i, x, t = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
     values = ((100 + 2 * i) + (300 + x) / 1000 + t / 1e6).astype(np.float64) / 200
     live = np.ones(shape[:2], bool)
@@ -34,7 +34,7 @@ def coded(shape=(6, 50, 60), *, missing=None, scaled=True):
 
 
 def noise(shape=(2, 40, 80), scale=1000.0):
-    """Volume of raw random amplitudes."""
+    """Return a volume of raw random amplitudes."""
     values = np.random.default_rng(0).normal(scale=scale, size=shape).astype(np.float32)
     coords = {"inline": np.arange(shape[0]), "crossline": np.arange(shape[1]), "time": 4.0 * np.arange(shape[2])}
     return xr.DataArray(values, coords=coords, dims=("inline", "crossline", "time"))
@@ -121,7 +121,7 @@ def test_skips_missing_traces_and_counts_them():
 
 
 def holed(shape=(9, 60, 40), *, share=0.2, seed=0, mark=True):
-    """Volume of noise with gaps of 1 to 9 traces, and with a line that has one trace."""
+    """Return a volume of noise with gaps of 1 to 9 traces, and with a line that has one trace."""
     rng, live = np.random.default_rng(seed), np.ones(shape[:2], bool)
     for line, trace in np.argwhere(rng.random(shape[:2]) < share / 5):
         live[line, trace : trace + rng.integers(1, 10)] = False
@@ -150,8 +150,8 @@ def test_short_gaps_are_bridged(along, gain, seed):
     np.testing.assert_allclose(grid.extract(volume, slice(None)), whole.cut(filled, grid.starts), atol=1e-5)
     one_by_one = [grid.cut(volume, start)[0] for start in grid.starts]
     np.testing.assert_allclose(one_by_one, whole.cut(filled, grid.starts), atol=1e-5)
-    there = filled.assign_coords(live=filled.notnull().all("time"))  # without short gaps
-    np.testing.assert_array_equal(grid.starts, PatchGrid(there, **options).starts)
+    bridged = filled.assign_coords(live=filled.notnull().all("time"))  # without short gaps
+    np.testing.assert_array_equal(grid.starts, PatchGrid(bridged, **options).starts)
     assert np.isfinite(grid.extract(volume, slice(None))).all()
 
 
@@ -323,17 +323,17 @@ def test_empty_patches_are_found():
     assert quiet(np.stack([np.full((40, 40), 0.7), np.full((40, 40), 0.5), muted, reflectors])).tolist() == [1, 1, 1, 0]
 
 
-def test_refuses_nonsense():
+def test_invalid_options_are_refused():
     """Impossible sizes, steps, directions and positions give clear errors."""
     volume = coded()
-    for wrong, says in [
+    for wrong, message in [
         ({"size": 2000}, "exceeds"),
         ({"size": 0}, "size is 0"),
         ({"step": -3, "size": 32}, "step is -3"),
         ({"along": "time", "size": 32}, "'time' is unknown"),
         ({"every": 0, "size": 32}, "every is 0"),
     ]:
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises(ValueError, match=message):
             PatchGrid(volume, **wrong)
     with pytest.raises(ValueError, match="No patch"):
         PatchGrid(coded(missing=(slice(None), np.arange(50) % 20 < 6)), size=32)

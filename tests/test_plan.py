@@ -1,4 +1,4 @@
-"""A plan is a plain value, resolved from a volume and decisions without a folder; and the faults that it ends."""
+"""A plan is a plain value, resolved from a volume and decisions without a folder; options, keys and background."""
 
 import shutil
 from dataclasses import replace
@@ -25,7 +25,7 @@ PLACES = {"fault": (104, 350, 200), "layering": (105, 330, 100)}
 
 
 def entries(*decisions):
-    """Entries of a log, one after the other."""
+    """Return log entries of decisions, in order."""
     return [
         {"id": str(number), "time": f"2026-01-01T00:00:{number:02d}", "who": "a@b-1", **decision}
         for number, decision in enumerate(decisions)
@@ -33,7 +33,7 @@ def entries(*decisions):
 
 
 def planned(*decisions):
-    """The plan of some decisions on a volume that does not exist."""
+    """Return the plan of some decisions on a volume that does not exist."""
     state = fold(entries(*decisions))
     return resolve(VOLUME, state, {name: code for code, name in enumerate(state.classes, 1)})
 
@@ -51,7 +51,7 @@ def test_a_plan_needs_no_folder_and_compares_by_value():
     assert plan.background == "other" and plan.classes == {"fault": 1, "other": 2}
 
 
-def test_nothing_can_be_learnt_without_an_exemplar():
+def test_stages_other_than_the_index_need_an_exemplar():
     """The index has a key from the start, the other stages have none before the first exemplar."""
     keys = planned().keys
     assert keys["index"] and keys["retrieved"] is keys["mapper"] is keys["votes"] is None
@@ -71,8 +71,8 @@ def test_nothing_can_be_learnt_without_an_exemplar():
     ],
 )
 @pytest.mark.parametrize("mapping", ["points", "paper"])
-def test_a_decision_changes_the_keys_of_what_it_reaches(mapping, decision, stages):
-    """A stroke leaves the index, a limit or a colour everything; labels by the paper also follow what is retrieved."""
+def test_a_decision_changes_the_keys_of_the_stages_that_use_it(mapping, decision, stages):
+    """A stroke does not change the index; a limit or a colour changes no key; `paper` depends on retrieved patches."""
     chosen = {"what": "set", "name": "label", "value": {"mapping": mapping}}
     if decision.get("name") == "label":
         decision = decision | {"value": decision["value"] | chosen["value"]}
@@ -82,7 +82,7 @@ def test_a_decision_changes_the_keys_of_what_it_reaches(mapping, decision, stage
 
 
 def test_options_that_are_not_named_keep_their_value():
-    """For every stage; auto resets one option alone."""
+    """Updates change only the named options of every stage; auto resets one option."""
     index = IndexOptions(size=64, every=3).updated(step=16, every=None)
     assert index == IndexOptions(size=64, step=16, every=3)
     assert index.updated(size="auto") == IndexOptions(step=16, every=3)
@@ -91,7 +91,7 @@ def test_options_that_are_not_named_keep_their_value():
 
 
 @pytest.mark.parametrize(
-    ("options", "given", "says"),
+    ("options", "given", "message"),
     [
         (IndexOptions, {"size": 0}, "size is 0"),
         (IndexOptions, {"step": (1, 2, 3)}, "step is"),
@@ -103,16 +103,16 @@ def test_options_that_are_not_named_keep_their_value():
         (LabelOptions, {"max_error": 0.1, "min_confidence": 0.2}, "no min_confidence with it"),
     ],
 )
-def test_wrong_options_are_refused_where_they_are_made(options, given, says):
-    """One place checks, whoever builds them; an entry of a log with such a value is refused too."""
-    with pytest.raises(ValueError, match=says):
+def test_invalid_options_are_refused(options, given, message):
+    """Options are checked when they are made; a log entry with an invalid value is refused too."""
+    with pytest.raises(ValueError, match=message):
         options(**given)
     name = {IndexOptions: "index", LabelOptions: "limits"}.get(options, "count")
     assert not valid_option(name, given["count"] if name == "count" else given)
 
 
 def test_a_job_resolves_its_plan_once(source, tmp_path, monkeypatch):
-    """However often it is asked for; a decision makes another one."""
+    """Repeated requests return the same plan; a decision makes another one."""
     shutil.copy(source, tmp_path / "v.sgy")
     with oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy") as job:
         plan = job.plan
@@ -124,7 +124,7 @@ def test_a_job_resolves_its_plan_once(source, tmp_path, monkeypatch):
 
 
 def test_the_background_of_a_job_reaches_the_ranking(source, tmp_path):
-    """A class of any name that was chosen as the background is spread like one called other."""
+    """A class of any name that is chosen as background is treated like a class named other."""
     shutil.copy(source, tmp_path / "v.sgy")
     with oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy") as job:
         index = job.index(32, step=8)
@@ -139,7 +139,7 @@ def test_the_background_of_a_job_reaches_the_ranking(source, tmp_path):
 
 
 def test_labels_within_a_limit_of_error_stay_labelled():
-    """The confidence at which the limit lies counts as sure enough, and those below it do not."""
+    """Samples with the limit of confidence keep their label, and samples below it are uncertain."""
     rng = np.random.default_rng(0)
     shares = rng.dirichlet((4, 1), 5000)
     votes = np.round(255 * shares).astype(np.uint8).T
@@ -149,12 +149,12 @@ def test_labels_within_a_limit_of_error_stay_labelled():
         labels, _ = decide(votes, limit)
         np.testing.assert_array_equal(labels != 255, sure >= round(255 * limit))
         assert (1 - sure[labels != 255] / 255).mean() <= max_error
-        if (labels == 255).any():  # the next lower confidence would bring too many errors
+        if (labels == 255).any():  # the next lower confidence would give too many errors
             assert (1 - sure[sure >= sure[labels == 255].max()] / 255).mean() > max_error
 
 
-def test_a_net_has_no_scores_and_learns_from_no_stale_line(source, tmp_path):
-    """Scores of the mapping do not pass for those of a net; a net is refused labels that an export refuses."""
+def test_scores_and_stale_labels_are_refused(source, tmp_path):
+    """The default mapping keeps no scores to export, and a net cannot be trained on stale labels."""
     from outcrop.job.exports import export
     from outcrop.job.training import train_net
 
@@ -173,26 +173,26 @@ def test_a_net_has_no_scores_and_learns_from_no_stale_line(source, tmp_path):
 
 
 @pytest.mark.parametrize("mapping", ["points", "paper"])
-def test_lines_of_the_other_direction_have_votes_of_their_own(mapping):
-    """Patches teach both directions alike; points teach each direction with a sample of its own lines."""
+def test_lines_of_the_other_direction_have_other_votes(mapping):
+    """Mappings of patches are equal for both directions; `points` is fitted for each direction with its own lines."""
     plan = planned(FAULT, OTHER, {"what": "set", "name": "label", "value": {"mapping": mapping}})
     across = replace(plan, across=True)
     assert across.along == 1 - plan.along and (across.mapper_key == plan.mapper_key) == (mapping == "paper")
     assert across.keys["votes"] != plan.keys["votes"] and across.keys["index"] == plan.keys["index"]
 
 
-def test_an_exemplar_beside_missing_traces_is_taken_and_one_on_them_refused(source, tmp_path):
-    """Missing samples around a click are silent; a click on a missing sample leaves nothing behind."""
+def test_an_exemplar_near_missing_traces_is_accepted_and_one_on_them_refused(source, tmp_path):
+    """Missing samples around a click are no error; a click on a missing sample is refused and not logged."""
     volume = oc.open_volume(source).load()
     values = volume.values.copy()
     values[:, 48:53] = np.nan
     with oc.Job(tmp_path / "m.outcrop", volume=volume.copy(data=values)) as job:
         job.index(32, step=16)
-        gap, beside = (float(volume["crossline"][at]) for at in (50, 56))
+        gap, near = (float(volume["crossline"][at]) for at in (50, 56))
         before = job.plan.state
         with pytest.raises(ValueError, match="is missing"):
             job.add_exemplar("fault", (104, gap, 200))
         assert job.plan.state == before
-        job.add_exemplar("fault", (104, beside, 200))
+        job.add_exemplar("fault", (104, near, 200))
         job.add_exemplar("other", (105, 330, 100))
         assert set(job.retrieve(count=4).classes) == {"fault", "other"}

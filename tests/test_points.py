@@ -19,7 +19,7 @@ from outcrop.patches.grid import PatchGrid
 
 @pytest.fixture(scope="module")
 def survey():
-    """Sections in [0, 1], truth, sample and graphs of a small synthetic volume."""
+    """Return sections in [0, 1], truth, class names, sample and graphs of a small synthetic volume."""
     volume, truth = oc.datasets.synthetic((8, 200, 256), seed=0)
     grid = PatchGrid(volume, size=99, step=33)
     sections = {row: grid.section(volume, 0, row)[0].T for row in (0, 4, 7)}
@@ -34,7 +34,7 @@ def survey():
 
 
 def innermost(truth, line, names):
-    """One click for each class at the sample farthest from its boundaries."""
+    """Return one click for each class at the sample farthest from its boundaries."""
     points = []
     for code, name in enumerate(names, 1):
         far = distance_transform_edt(truth == code)
@@ -45,14 +45,14 @@ def innermost(truth, line, names):
 
 @pytest.fixture(scope="module")
 def fitted(survey):
-    """Mapper fitted to one click for each class on line 0."""
+    """Return a mapper fitted to one click for each class on line 0, and the clicks."""
     sections, truth, names, sample, graphs = survey
     points = innermost(truth[0], 0, names)
     return PointMapper("other").fit(sample, points, sections.__getitem__, graphs=graphs), points
 
 
 def accuracy(mapper, survey, line):
-    """Share of the samples of a line with the right label."""
+    """Return the share of the samples of a line with the right label."""
     sections, truth, names, *_ = survey
     codes = np.array([names.index(name) + 1 for name in mapper.classes_])
     labels = codes[mapper.votes(sections[line], line).argmax(axis=-1)].T
@@ -164,7 +164,7 @@ def test_a_mapper_is_restored_from_its_arrays(survey, fitted):
         PointMapper.restored(about | {"encoder": ""}, dict(arrays))
 
 
-def test_no_shown_class_is_refused(survey):
+def test_exclusions_alone_are_refused(survey):
     """Exclusions without any other point are refused."""
     sections, _, _, sample, graphs = survey
     with pytest.raises(ValueError, match="at least one"):
@@ -229,7 +229,7 @@ def test_relative_time_follows_the_dip():
 
 
 def slow_ordered_layers(profile, rows, labels):
-    """Best of all possible boundaries, by trying each."""
+    """Return the layers with the best of all possible boundaries, by trying each."""
     best = np.inf, None
     gaps = [range(a + 1, b + 1) for a, b in pairwise(rows)]
     for ends in np.stack(np.meshgrid(*gaps), axis=-1).reshape(-1, len(gaps)):
@@ -299,7 +299,7 @@ def test_strokes_change_similar_samples_only(survey, fitted):
 
 
 def test_a_correction_is_a_gaussian_process(survey):
-    """It is the posterior mean, by features on other lines, by features and positions on a painted line."""
+    """It is the posterior mean: of features on other lines, of features and positions on a painted line."""
     rng = np.random.default_rng(0)
     features, others = (rng.random((n, 5), dtype=np.float32) for n in (30, 4))
     residuals, rows = rng.random((30, 2), dtype=np.float32), rng.integers(0, 90, (2, 30))
@@ -316,7 +316,7 @@ def test_a_correction_is_a_gaussian_process(survey):
         return covariance(others, rows[:, :4], features, rows) @ np.linalg.solve(gram, residuals)
 
     for line in (3, 4):
-        asked = with_places(others, line, *rows[:, :4])
-        np.testing.assert_allclose(found.at(asked), by_formula(line), rtol=1e-3)
+        query = with_places(others, line, *rows[:, :4])
+        np.testing.assert_allclose(found.at(query), by_formula(line), rtol=1e-3)
     nowhere = with_places(others, None, *rows[:, :4])
     np.testing.assert_allclose(found.without_places().at(nowhere), by_formula(4), rtol=1e-3)

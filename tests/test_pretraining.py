@@ -1,4 +1,4 @@
-"""How the encoder is made: sections with their truth, training that repeats and resumes, the file that ships."""
+"""Training of the encoder: synthetic sections with truth, reproducible and resumed training, and the ONNX file."""
 
 import subprocess
 import sys
@@ -14,18 +14,18 @@ from pretraining import net, sections, train  # noqa: E402
 
 @pytest.fixture(scope="module")
 def batch():
-    """A dozen sections."""
+    """Return a dozen sections."""
     return sections.Sections(12).batch(3, crop=160)
 
 
-def test_it_needs_nothing_of_the_package():
-    """NumPy and torch alone."""
+def test_pretraining_does_not_import_the_package():
+    """Pretraining needs NumPy and torch only."""
     code = "import sys, pretraining.train; sys.exit(any(name.split('.')[0] == 'outcrop' for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1]).returncode == 0
 
 
-def test_sections_are_sound(batch):
-    """Finite amplitudes between -1 and 1, silence where nothing is recorded, truth of 0 and 1, planes inside zones."""
+def test_sections_are_valid(batch):
+    """Amplitudes are finite in [-1, 1] and 0 outside the recorded part, truth is 0 or 1, faults lie in fault zones."""
     assert batch.sections.shape == (12, 160, 160) and batch.truth.shape == (12, len(sections.CLASSES), 160, 160)
     assert torch.isfinite(batch.sections).all() and batch.sections.abs().max() <= 1
     assert (batch.sections[~batch.live] == 0).all()
@@ -38,15 +38,15 @@ def test_sections_are_sound(batch):
 
 
 def test_the_same_seed_gives_the_same_sections():
-    """And another one others."""
+    """Another seed gives other sections."""
     source = sections.Sections(2)
     first, again, other = (source.batch(seed).sections for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert other.shape != first.shape or not torch.equal(first, other)
 
 
-def test_families_can_be_left_out():
-    """No fault, no salt, no chaos where they are not wanted; others are refused."""
+def test_structures_can_be_left_out():
+    """Sections without faults, salt and chaos have none in their truth; unknown names are refused."""
     source = sections.Sections(8, without=("fault", "salt", "chaos"))
     truth = source.batch(0, crop=192).truth
     assert truth[:, :5].sum() == 0
@@ -55,7 +55,7 @@ def test_families_can_be_left_out():
 
 
 def test_layers_without_folds_have_the_dip_of_their_age():
-    """Where the truth calls a dip, it is that of the layers: sections sheared by hand are flat along it."""
+    """The dip in the truth is the slope of sheared layers."""
     rows = torch.arange(80.0)[None, :, None].expand(1, 80, 80)
     columns = torch.arange(80.0)[None, None].expand(1, 80, 80)
     nothing = torch.zeros(1, 80, 80, dtype=torch.bool)
@@ -66,7 +66,7 @@ def test_layers_without_folds_have_the_dip_of_their_age():
 
 
 def test_training_in_pieces_is_training_at_once(tmp_path, monkeypatch):
-    """The weights are the same to the bit, and another training does not go on in the same folder."""
+    """The weights are identical, and a training with other options is refused in the same folder."""
     monkeypatch.setattr(train, "validate", lambda *arguments, **more: {})
     options = {"steps": 2, "batch": 2, "device": "cpu", "report": lambda *words, **more: None}
     assert train.train(tmp_path / "once", **options)
@@ -78,8 +78,8 @@ def test_training_in_pieces_is_training_at_once(tmp_path, monkeypatch):
         train.train(tmp_path / "pieces", resume=True, **options | {"steps": 3})
 
 
-def test_the_net_cannot_tell_polarity_and_gain(batch):
-    """By construction: before any training."""
+def test_the_net_does_not_depend_on_polarity_and_gain(batch):
+    """The architecture ensures it, before any training."""
     made = net.Net().eval()
     with torch.no_grad():
         x = batch.sections[:2, :96, :96]
@@ -87,8 +87,8 @@ def test_the_net_cannot_tell_polarity_and_gain(batch):
     np.testing.assert_allclose(first, other, atol=1e-4)
 
 
-def test_the_file_says_what_the_net_says(batch, tmp_path):
-    """ONNX and torch agree but for the rounding of the weights, and balance amplitudes alike."""
+def test_the_onnx_file_equals_the_net(batch, tmp_path):
+    """ONNX and torch agree up to the rounding of the weights, and balance amplitudes equally."""
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     from outcrop.features.encoder import balanced
     from pretraining.export import to_onnx

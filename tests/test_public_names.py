@@ -1,4 +1,4 @@
-"""Public names are annotated, known to type checkers, and of one version."""
+"""Public names are annotated and known to type checkers, and the version is the same everywhere."""
 
 import ast
 import inspect
@@ -15,7 +15,7 @@ PACKAGE = Path(oc.__file__).parent
 
 
 def functions(name):
-    """Functions and methods behind a public name, with the parameters that are not self or cls."""
+    """Yield name, signature and number of skipped parameters of the functions and methods of a public name."""
     found = getattr(oc, name)
     if inspect.isfunction(found):
         yield name, inspect.signature(found), 0
@@ -38,25 +38,25 @@ def test_every_public_name_is_annotated(name):
         assert not bare, f"{where} lacks types of {', '.join(bare)}"
 
 
-def test_type_checkers_know_what_is_loaded_late():
-    """The stub that names are loaded by gives each one away as itself, and says nothing else; the package is typed."""
+def test_type_checkers_know_lazily_loaded_names():
+    """The stub of the lazy imports exports each name under its own name and defines nothing else."""
     tree = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     assert all(alias.asname == alias.name for node in imports for alias in node.names)
     assert {node.target.id for node in tree.body if node not in imports} == {"__version__", "__all__"}
     assert oc.datasets is sys.modules["outcrop.datasets"] and oc.plots is sys.modules["outcrop.plots"]
-    for name in set(oc.__all__) - {"__version__", "explore"}:  # which needs the page
+    for name in set(oc.__all__) - {"__version__", "explore"}:  # explore needs the page
         assert getattr(oc, name) is vars(sys.modules[oc._HOMES[name]])[name]
     assert (PACKAGE / "py.typed").is_file()
 
 
 def test_one_version_everywhere():
-    """Package, citation and the newest version in the changelog agree; what comes next has no number yet."""
+    """Package, citation and the newest version in the changelog agree."""
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)
     changed = re.search(r"^## (\d\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert cited[1] == changed[1] == oc.__version__
 
 
 def test_a_misspelt_name_of_a_job_is_an_error():
-    """Nothing answers for attributes that are not written down, neither when a job runs nor when its use is checked."""
+    """No class of a job defines `__getattr__`, so that misspelt attributes are errors, also for type checkers."""
     assert not any("__getattr__" in vars(kind) or "__getattribute__" in vars(kind) for kind in oc.Job.__mro__[:-1])

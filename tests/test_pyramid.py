@@ -11,7 +11,7 @@ SHAPES = [(99, 99), (64, 64), (97, 131), (100, 33)]
 
 
 def images(shape, n=2, dtype="float64"):
-    """Random images."""
+    """Return random images."""
     return np.random.default_rng(0).normal(size=(n, *shape)).astype(dtype)
 
 

@@ -19,7 +19,7 @@ from outcrop.storage.stages import Stages
 
 @pytest.fixture(scope="module")
 def volume():
-    """Two textures side by side: layers on the left, dipping layers on the right; one muted corner."""
+    """Return a volume of two textures: layers on the left, dipping layers on the right, one muted corner."""
     rng = np.random.default_rng(0)
     i, x, t = np.meshgrid(np.arange(8), np.arange(160), np.arange(100), indexing="ij")
     values = np.where(x < 80, np.sin(t / 2 + i / 9), np.sin((t + 1.5 * x) / 3 + i / 9)) + 0.2 * rng.normal(size=i.shape)
@@ -30,13 +30,13 @@ def volume():
 
 @pytest.fixture
 def index(volume, tmp_path):
-    """Index of the volume with 33 x 33 patches."""
+    """Return an index of the volume with 33 x 33 patches."""
     return build_index(volume, PatchGrid(volume, size=33, step=11), tmp_path / "job.outcrop")
 
 
 @pytest.fixture
 def paper(volume, tmp_path):
-    """Index of the volume with the paper's measure."""
+    """Return an index of the volume with the paper's measure."""
     grid = PatchGrid(volume, size=33, step=11)
     return build_index(volume, grid, tmp_path / "paper.outcrop", measure="curvelet-svd")
 
@@ -95,10 +95,10 @@ def test_a_resumed_index_equals_an_uninterrupted_one(volume, tmp_path, monkeypat
     with open(next((tmp_path / "b.outcrop").rglob("features.done")), "a") as log:
         log.write("7")  # a line that a kill cut short
     again = []
-    rest = build_index(volume, grid, tmp_path / "b.outcrop", progress=lambda what, done, total: again.append(done))
+    resumed = build_index(volume, grid, tmp_path / "b.outcrop", progress=lambda what, done, total: again.append(done))
     assert again[0] > seen[-1]
-    np.testing.assert_array_equal(whole.features[:], rest.features[:])
-    np.testing.assert_array_equal(whole.status, rest.status)
+    np.testing.assert_array_equal(whole.features[:], resumed.features[:])
+    np.testing.assert_array_equal(whole.status, resumed.status)
 
 
 def test_every_index_is_stored_under_its_key(volume, tmp_path):
@@ -172,7 +172,7 @@ def test_a_computed_volume_is_another_volume(volume, tmp_path):
 
 
 def test_open_index_gives_the_same_index(volume, index):
-    """Grid, features and status come back from the folder."""
+    """Grid, descriptors and status are read from the folder."""
     again = open_index(index.workspace.path, volume=volume)
     np.testing.assert_array_equal(again.grid.starts, index.grid.starts)
     np.testing.assert_array_equal(again.features[:], index.features[:])
@@ -278,14 +278,14 @@ PLACES = {"flat": [(103, 330, 200)], "dipping": [(103, 420, 200)]}
 
 
 def same(a, b):
-    """Whether two weak labels are equal."""
+    """Assert that two weak labels are equal."""
     assert (a.accepted, a.rejected) == (b.accepted, b.rejected)
     for name in ("rows", "classes", "similarity", "exemplar", "weights", "judge"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
 def judged(weak, yes=(), no=()):
-    """Options of `retrieve` that accept and reject rows of weak labels, each for its class."""
+    """Return options of `retrieve` that accept and reject rows of weak labels, each for its class."""
     return {what: weak.places(np.isin(weak.rows, rows)) for what, rows in (("accepted", yes), ("rejected", no))}
 
 
@@ -380,9 +380,9 @@ def test_assign_gives_each_row_to_the_most_similar_request():
         chosen = assign(s, [3, 4, 2])
         rows = np.concatenate(chosen)
         assert len(np.unique(rows)) == len(rows) == 9
-        for want, own in enumerate(chosen):
-            worst = s[own, want].min()
-            better = [r for r in range(12) if s[r, want] > worst and r not in own]
+        for want, assigned in enumerate(chosen):
+            worst = s[assigned, want].min()
+            better = [r for r in range(12) if s[r, want] > worst and r not in assigned]
             assert all(any(r in o and s[r, w] >= s[r, want] for w, o in enumerate(chosen) if w != want) for r in better)
 
 
@@ -440,7 +440,7 @@ def test_weights_separate_right_patches_from_wrong_ones(index):
 
 
 def test_arrays_on_disk_are_those_in_memory(index, tmp_path):
-    """All data but the grid are read back bit for bit with their types; a damaged file is refused."""
+    """All data except the grid are read back identically with their types; a damaged file is refused."""
     weak = retrieve(index, PLACES, {"flat": 40, "dipping": 9})
     weak = retrieve(index, PLACES, {"flat": 40, "dipping": 9}, **judged(weak, weak.rows[[3, 44]], weak.rows[[5]]))
     weak.save_arrays(tmp_path / "weak.npz")
@@ -470,14 +470,14 @@ def test_knee_finds_the_bend():
 
 def test_refuses_bad_requests(index):
     """Empty classes, too many patches and positions outside the volume are refused."""
-    for exemplars, count, says in [
+    for exemplars, count, message in [
         ({}, 5, "at least one exemplar"),
         ({"a": []}, 5, "at least one exemplar"),
         ({"a": [(103, 330, 200)]}, 10**9, "choose 1 to"),
         ({"a": [(103, 330, 200)]}, {"a": 0}, "Count for 'a' is 0"),
         ({"a": [(1, 2, 3)]}, 5, "outside the volume"),
     ]:
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises(ValueError, match=message):
             retrieve(index, exemplars, count)
 
 

@@ -19,7 +19,7 @@ np.save(sys.argv[3], oc.load_mapper(sys.argv[1]).scores(np.load(sys.argv[2])))
 
 
 def make(kind):
-    """A small unfitted mapper."""
+    """Return a small unfitted mapper."""
     return {
         "exact": oc.LabelMapper(5, variant="exact", iterations=10, min_confidence=0.6),
         "published": oc.LabelMapper(5, variant="published", iterations=10),
@@ -28,7 +28,7 @@ def make(kind):
 
 @pytest.fixture(scope="module")
 def shown():
-    """A few patches and their classes."""
+    """Return a few patches and their classes."""
     patches = np.random.default_rng(0).random((16, 32, 32), dtype=np.float32)
     patches[8:] = (patches[8:] + np.roll(patches[8:], 1, axis=2)) / 2  # smooth along the traces
     return patches, ["rough"] * 8 + ["other"] * 8
@@ -36,7 +36,7 @@ def shown():
 
 @pytest.fixture
 def folder(shown, tmp_path):
-    """A saved mapper."""
+    """Return the folder of a saved mapper."""
     make("exact").fit(*shown).save(tmp_path / "mapper")
     return tmp_path / "mapper"
 
@@ -78,11 +78,11 @@ def test_a_damaged_or_foreign_folder_is_refused_in_one_line(folder, tmp_path):
         ("mapper.json", json.dumps(edited | {"format": 99}).encode(), "format 99"),
         ("mapper.json", b"[]", "damaged"),
     ]
-    for name, content, says in cases:
+    for name, content, message in cases:
         (folder / "mapper.json").write_text(about)
         (folder / "arrays.npz").write_bytes(arrays)
         (folder / name).write_bytes(content)
-        with pytest.raises(ValueError, match=says) as error:
+        with pytest.raises(ValueError, match=message) as error:
             oc.load_mapper(folder)
         assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="holds no mapper"):

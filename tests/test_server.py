@@ -1,4 +1,4 @@
-"""The server of the page refuses what does not come from the page itself."""
+"""The server of the page refuses requests that do not come from the page itself."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ from outcrop.app.server import Address, free_port
 
 @pytest.fixture(scope="module")
 def explorer(tmp_path_factory):
-    """The page of a small array, served by a thread."""
+    """Yield the page of a small array, served by a thread."""
     values = np.random.default_rng(0).standard_normal((4, 60, 60)).astype("f4")
     one = oc.explore(oc.open_volume(values), job=tmp_path_factory.mktemp("job") / "a.outcrop", size=32)
     yield one
@@ -34,7 +34,7 @@ def explorer(tmp_path_factory):
 
 
 def ask(explorer, path, *, method="GET", body=None, **headers):
-    """Status and body of a request, whose path is sent as it is."""
+    """Send a request with an unchanged path; return status and body."""
     host = explorer.address.split("/")[2]
     connection = http.client.HTTPConnection(host, timeout=20)
     try:
@@ -46,12 +46,12 @@ def ask(explorer, path, *, method="GET", body=None, **headers):
 
 
 def home(explorer):
-    """Path of the page, with its token."""
+    """Return the path of the page, with its token."""
     return "/" + explorer.address.split("/", 3)[3]
 
 
 def test_the_page_needs_its_token(explorer):
-    """With the token everything answers; without it, or with another, nothing does, not even the scripts."""
+    """Without the token, or with another, every request is refused, also for scripts."""
     assert ask(explorer, home(explorer))[0] == 200
     assert ask(explorer, home(explorer) + "static/js/bokeh.min.js")[0] == 200
     token = home(explorer).strip("/")
@@ -68,16 +68,16 @@ def test_the_page_needs_its_token(explorer):
     assert len(token) >= 32
 
 
-def test_without_the_extra_it_says_what_to_install():
-    """One line names the extra, whichever of its packages is missing; nothing else of Outcrop needs it."""
+def test_without_the_extra_the_error_states_what_to_install():
+    """If any package of the extra is missing, the error names the extra; the other parts of Outcrop work."""
     for package in ("panel", "tornado", "bokeh"):
         code = f"import sys; sys.modules[{package!r}] = None; import outcrop; outcrop.LabelMapper(); outcrop.explore"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert done.stderr.splitlines()[-1].endswith("run pip install 'outcrop[app]'.")
 
 
-def test_it_listens_on_loopback_only(explorer):
-    """The address is 127.0.0.1, and so is the socket."""
+def test_the_server_listens_on_loopback_only(explorer):
+    """Address and socket are on 127.0.0.1."""
     assert explorer.address.startswith("http://127.0.0.1:")
     sockets = explorer._server._http._sockets.values()
     assert {one.getsockname()[0] for one in sockets} == {"127.0.0.1"}
@@ -87,12 +87,12 @@ def test_it_listens_on_loopback_only(explorer):
     "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1.evil.example"]
 )
 def test_a_foreign_origin_is_refused(explorer, origin):
-    """Pages from elsewhere get nothing, even with the token."""
+    """Requests of other pages are refused, even with the token."""
     assert ask(explorer, home(explorer), Origin=origin)[0] == 403
 
 
 def test_a_foreign_host_is_refused(explorer):
-    """A name that was made to point here (DNS rebinding) does not open the page."""
+    """Another host name for this address (DNS rebinding) does not open the page."""
     assert ask(explorer, home(explorer), Host="evil.example")[0] == 403
 
 
@@ -103,7 +103,7 @@ def test_a_foreign_host_is_refused(explorer):
      "components/outcrop.app.components/Cards/_esm/../../../etc/passwd"],
 )  # fmt: skip
 def test_no_path_leads_to_files(explorer, path):
-    """Paths that climb out, or name files of the job, find nothing."""
+    """Paths outside the page, or of files of the job, are not found."""
     status, body = ask(explorer, home(explorer) + path)
     assert status in (400, 403, 404) and "root:" not in body and "decisions" not in body
 
@@ -115,28 +115,28 @@ def test_nothing_can_be_uploaded(explorer, method):
 
 
 def test_oversized_requests_are_refused(explorer):
-    """A large body, a long header and a large message end the connection, and the server lives on."""
+    """A large body, a long header and a large message end the connection; the server continues."""
     assert ask(explorer, home(explorer), body="x" * 1000)[0] == 413
     for options in ({"body": b"x" * (3 << 20)}, {"X-Long": "x" * 100_000}):
         with contextlib.suppress(ConnectionError, http.client.HTTPException):
             assert ask(explorer, home(explorer), **options)[0] in (400, 413, 431)
-    assert asyncio.run(send(explorer, "x" * (2 << 20))) in (1009, None)  # None: cut before the reason came through
+    assert asyncio.run(send(explorer, "x" * (2 << 20))) in (1009, None)  # None: closed before the reason arrived
     assert ask(explorer, home(explorer))[0] == 200
 
 
 async def page_token(explorer):
-    """Token of a new page, with which its websocket is opened."""
+    """Return the token of a new page, which opens its websocket."""
     body = await asyncio.to_thread(lambda: ask(explorer, home(explorer))[1])
     return re.search(r'"token":"([^"]+)"', body)[1]
 
 
 async def send(explorer, message, *, origin=None):
-    """Open the websocket as the page does, send a message, and say with which code it was closed."""
+    """Open the websocket like the page, send a message, and return the code with which it was closed."""
     token = await page_token(explorer)
     host = explorer.address.split("/")[2]
     request = HTTPRequest(f"ws://{host}{home(explorer)}ws", headers={"Origin": origin or f"http://{host}"})
     socket = await websocket_connect(request, subprotocols=["bokeh", token])
-    with contextlib.suppress(WebSocketClosedError):  # refused before all of it was sent
+    with contextlib.suppress(WebSocketClosedError):  # refused before the whole message was sent
         await socket.write_message(message)
     while await asyncio.wait_for(socket.read_message(), 20) is not None:
         pass
@@ -146,16 +146,16 @@ async def send(explorer, message, *, origin=None):
 
 
 def test_a_foreign_page_cannot_open_the_websocket(explorer):
-    """Neither with the token of the address nor with that of a page."""
+    """A foreign origin is refused, with the token of the address and with the token of a page."""
     with pytest.raises(HTTPClientError, match="403"):
         asyncio.run(send(explorer, "x", origin="http://evil.example"))
 
 
 async def pulled(explorer):
-    """Document that the websocket gives where the page that was asked for has expired meanwhile."""
+    """Return the document that the websocket sends if the requested page has expired."""
     payload = get_token_payload(await page_token(explorer))
     payload.pop("session_expiry")
-    token = generate_jwt_token(generate_session_id(), extra_payload=payload)  # of no session that the server has
+    token = generate_jwt_token(generate_session_id(), extra_payload=payload)  # of an unknown session
     host = explorer.address.split("/")[2]
     request = HTTPRequest(f"ws://{host}{home(explorer)}ws", headers={"Origin": f"http://{host}"})
     socket = await websocket_connect(request, subprotocols=["bokeh", token])
@@ -172,14 +172,14 @@ async def pulled(explorer):
 
 
 def test_no_page_names_another_computer(explorer):
-    """Neither the page, nor a document that is made for the websocket alone."""
+    """Neither the page nor a document made for the websocket has addresses of other computers."""
     for text in (ask(explorer, home(explorer))[1], asyncio.run(pulled(explorer))):
         assert "static/extensions/panel/" in text
         assert not re.findall(r"https?://[\w.-]*holoviz[\w./@-]*", text)
 
 
-def test_the_browser_may_ask_no_other_computer(explorer):
-    """Every answer carries a policy that names this server alone; asking whether it lives makes no page."""
+def test_the_browser_may_contact_no_other_computer(explorer):
+    """Every answer has a policy that allows this server only; a request for "alive" makes no page."""
     host = explorer.address.split("/")[2]
     before = len(explorer._server.get_sessions())
     for path, status in ((home(explorer) + "alive", 204), ("/alive", 403)):
@@ -194,13 +194,13 @@ def test_the_browser_may_ask_no_other_computer(explorer):
 
 
 def test_the_cell_of_a_notebook_shows_the_page(explorer):
-    """What Jupyter shows is a frame with the address, which holds no other host."""
+    """Jupyter shows a frame with the address of the page and no other host."""
     frame = explorer._repr_html_()
     assert re.findall(r"https?://[^/\"]+", frame) == [explorer.address.rsplit("/", 2)[0]]
 
 
-def test_only_what_lies_in_the_folder_can_be_chosen(tmp_path):
-    """A choice names something of the folder; a path out of it is refused."""
+def test_only_jobs_and_volumes_of_the_folder_can_be_opened(tmp_path):
+    """Names outside the folder are refused."""
     from outcrop.app.server import Desk
 
     (tmp_path / "in").mkdir()
@@ -208,11 +208,11 @@ def test_only_what_lies_in_the_folder_can_be_chosen(tmp_path):
     np.save(tmp_path / "b.npy", np.zeros((3, 60, 60)))
     desk = Desk(folder=tmp_path / "in", size=32)
     for name in ("../b.npy", str(tmp_path / "b.npy"), "b.npy", ""):
-        with pytest.raises(ValueError, match="not among"):
+        with pytest.raises(ValueError, match="not a volume of this folder"):
             desk.begin(name, "b")
-        with pytest.raises(ValueError, match="not among"):
+        with pytest.raises(ValueError, match="not a job of this folder"):
             desk.find(name)
-    with pytest.raises(ValueError, match="not a plain job name"):
+    with pytest.raises(ValueError, match="not a valid job name"):
         desk.begin("a.npy", "../a")
     assert desk.begin("a.npy", "mine") == "mine.outcrop"
     assert desk.find("mine.outcrop").survey.volume.shape == (3, 60, 60)
@@ -221,7 +221,7 @@ def test_only_what_lies_in_the_folder_can_be_chosen(tmp_path):
 
 
 def test_a_volume_without_amplitudes_is_refused_without_a_job(tmp_path):
-    """All NaN, or all zeros, says so and makes no folder; one sample with an amplitude is enough."""
+    """A volume of NaN or zeros gives an error and no job; one sample with an amplitude is enough."""
     from outcrop.app.server import Desk
 
     desk, volume = Desk(folder=tmp_path, size=32), np.full((20, 60, 60), np.nan, np.float32)
@@ -237,8 +237,8 @@ def test_a_volume_without_amplitudes_is_refused_without_a_job(tmp_path):
     desk.close()
 
 
-def test_only_what_a_job_offers_is_downloaded(tmp_path):
-    """Exports come as they are, a folder as a zip file; decisions, other jobs and paths find nothing."""
+def test_only_exports_of_a_job_can_be_downloaded(tmp_path):
+    """Exported files are sent unchanged, folders as zip files; other files, jobs and paths are not found."""
     volume = oc.open_volume(np.random.default_rng(0).random((3, 60, 60)))
     explorer = oc.explore(volume, job=tmp_path / "a.outcrop", size=32)
     folder = tmp_path / "a.outcrop" / "export"
@@ -258,8 +258,8 @@ def test_only_what_a_job_offers_is_downloaded(tmp_path):
     explorer.close()
 
 
-def test_a_restart_keeps_the_address_for_this_user_alone(tmp_path, monkeypatch):
-    """The address of a job is remembered outside the job folder, readable by its user only, and not given twice."""
+def test_a_restart_keeps_the_address_readable_by_this_user_only(tmp_path, monkeypatch):
+    """The address of a job is stored outside the job folder, readable by its user only, and used by one server."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("LOCALAPPDATA", raising=False)
     job, host = tmp_path / "a.outcrop", "127.0.0.1"
@@ -280,8 +280,8 @@ def test_a_restart_keeps_the_address_for_this_user_alone(tmp_path, monkeypatch):
         second, free = Address(job, host), free_port(host)
         assert (second.port, second.token) == (0, None)
         second.keep(f"http://{host}:{free}/{'y' * 32}/")
-        again = Address(job, host)  # a second server of the job has its own address, after a restart too
+        again = Address(job, host)  # a second server of the job keeps another address, also after a restart
         assert (again.port, again.token) == (free, "y" * 32)
-    assert Address(job, host).token == token  # the first one keeps its place
+    assert Address(job, host).token == token  # the first server keeps its address
     file.write_text("nonsense")
     assert Address(job, host).token is None

@@ -1,4 +1,4 @@
-"""The interpreter's session without a browser: decisions, search, labels, exports and the folder they live in."""
+"""The session behind the page, without a browser: decisions, search, labels, exports and the job folder."""
 
 import shlex
 import threading
@@ -12,7 +12,7 @@ from sklearn.base import clone
 import outcrop as oc
 from outcrop import datasets
 from outcrop.app.pictures import Axis, Sections, crop, encode
-from outcrop.app.places import places as where_next
+from outcrop.app.places import places as places_to_check
 from outcrop.app.session import Session
 from outcrop.app.shown_labels import Before
 from outcrop.cli.program import app
@@ -26,7 +26,7 @@ SIZE = 32
 
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory):
-    """A small survey with truth, on disk, and places that show its classes."""
+    """Return the path of a small survey with truth, and a place of every class."""
     path = tmp_path_factory.mktemp("survey") / "small.sgy"
     datasets.write_synthetic(path, (20, 120, 120), seed=3)
     truth = oc.open_volume(path.with_suffix(".truth.sgy"))
@@ -45,7 +45,7 @@ def survey(tmp_path_factory):
 
 @pytest.fixture
 def session(survey, tmp_path):
-    """A fresh session on it."""
+    """Yield a new session on the survey, with its classes."""
     path, places = survey
     one = Session(path, tmp_path / "job.outcrop", size=SIZE, truth=path.with_suffix(".truth.sgy"))
     for name in places:
@@ -55,7 +55,7 @@ def session(survey, tmp_path):
 
 
 def reopened(session):
-    """The same job after the server ended."""
+    """Close a session, and open another one on its job."""
     session.close()
     return Session(session.path)
 
@@ -73,7 +73,7 @@ def searched(session, places):
     session.work.wait()
     while session.work.behind and session.work.behind.alive:
         time.sleep(0.05)
-    session.search.wait()  # the survey is searched by itself
+    session.search.wait()  # the page searches the survey after indexing it
     return session
 
 
@@ -85,7 +85,7 @@ def labelled(session, lines):
 
 
 def files(folder):
-    """Bytes of all files of a job but the view and the locks."""
+    """Return the bytes of all files of a job except the view and the locks."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -94,7 +94,7 @@ def files(folder):
 
 
 def wait_for(condition, seconds):
-    """Whether something becomes true in time."""
+    """Return whether a condition becomes true within some seconds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -104,7 +104,7 @@ def wait_for(condition, seconds):
 
 
 def opened(session):
-    """A page on a session."""
+    """Return a page on a session."""
     pytest.importorskip("panel")
     from bokeh.document import Document
 
@@ -115,8 +115,8 @@ def opened(session):
     return page
 
 
-def test_decisions_are_in_the_folder_at_once(session, survey):
-    """Every change is on disk when the call returns: another reader of the folder has it."""
+def test_decisions_are_written_at_once(session, survey):
+    """A decision is in the folder when the call returns, so that another reader has it."""
     name, place = next(iter(survey[1].items()))
     placed = session.add_exemplar(name, place)
     exemplars = oc.Job(session.path).plan.state.exemplars
@@ -124,14 +124,14 @@ def test_decisions_are_in_the_folder_at_once(session, survey):
 
 
 def test_opening_the_page_changes_nothing(session, survey):
-    """No byte of the job differs after a page was opened, looked through and closed: nothing decided, nothing made."""
+    """No file of the job changes when a page is opened, shows sections and is closed."""
     pytest.importorskip("panel")
     from bokeh.document import Document
 
     from outcrop.app.page import Page
 
     labelled(searched(session, survey[1]), [survey[1][next(iter(survey[1]))][0]])
-    session.job.choose_counts(7)  # as a shell would: the table of these is not made yet
+    session.job.choose_counts(7)  # a decision whose patches are not retrieved yet
     session.close()
     before = files(session.path)
     second = Session(session.path)
@@ -146,13 +146,13 @@ def test_opening_the_page_changes_nothing(session, survey):
 
 
 def test_a_decision_of_another_writer_appears(session, survey):
-    """What a notebook or the shell decides is on the page within two seconds, and nobody waits for a lock."""
-    told = []
-    session.listen(told.append)
+    """A decision of a notebook or the command line appears on the page within two seconds, without a lock."""
+    changes = []
+    session.listen(changes.append)
     name, place = next(iter(survey[1].items()))
     with oc.Job(session.path, origin="shell") as other:
         other.add_exemplar(name, session.survey.snap(place))
-        assert wait_for(lambda: "state" in told and session.job.plan.state.exemplars, 2)
+        assert wait_for(lambda: "state" in changes and session.job.plan.state.exemplars, 2)
         second = Session(session.path)  # another page
         second.add_exemplar(name, [place[0], place[1], place[2] + 40])
         assert wait_for(lambda: len(session.job.plan.state.exemplars) == 2 == len(other.plan.state.exemplars), 2)
@@ -160,7 +160,7 @@ def test_a_decision_of_another_writer_appears(session, survey):
 
 
 def test_labels_stay_and_are_stale_after_a_change(session, survey):
-    """A decision makes labels stale, line by line, and removes none; undoing it makes them fresh again."""
+    """A decision makes labels stale and removes none; undo makes them fresh again."""
     searched(session, survey[1])
     lines = [float(line) for line in session.survey.lines[[3, 10]]]
     labelled(session, lines)
@@ -182,8 +182,8 @@ def test_labels_stay_and_are_stale_after_a_change(session, survey):
         np.testing.assert_array_equal(session.labelling.codes(line), found)
 
 
-def test_clicks_are_answered_while_the_survey_is_labelled(session, survey, monkeypatch):
-    """No click waits for the labelling: verdicts, names and undo are on disk in .3 s, and cancel ends the work."""
+def test_decisions_do_not_wait_while_the_survey_is_labelled(session, survey, monkeypatch):
+    """Verdicts, renames and undo take less than 0.3 s during labelling, and cancel ends it."""
     searched(session, survey[1])
     released = threading.Event()
     votes = PointMapper.votes
@@ -211,7 +211,7 @@ def test_clicks_are_answered_while_the_survey_is_labelled(session, survey, monke
 
 
 def test_undoing_a_rename_shows_the_old_name_at_once(session, survey):
-    """Labels carry codes: their names, those of the patches and the colours follow the decisions."""
+    """The class names of labels and retrieved patches follow rename and undo; label codes stay."""
     labelled(searched(session, survey[1]), [survey[1][next(iter(survey[1]))][0]])
     position = session.survey.positions(survey[1][next(iter(survey[1]))])[0]
     old = next(iter(survey[1]))
@@ -228,7 +228,7 @@ def test_undoing_a_rename_shows_the_old_name_at_once(session, survey):
 
 
 def test_an_exemplar_lies_on_the_nearest_trace_and_sample(session, survey):
-    """Its place is a trace and a sample of the survey, at the rim too; a click outside lies on the rim."""
+    """The place of an exemplar is a trace and a sample of the survey; a click outside is moved to the rim."""
     name = next(iter(survey[1]))
     line, trace, sample = (session.survey.volume[dim].values for dim in session.survey.volume.dims)
     assert session.add_exemplar(name, (line[5] + 0.3, trace[60] - 0.4, sample[50] + 1.1)) == [
@@ -240,7 +240,7 @@ def test_an_exemplar_lies_on_the_nearest_trace_and_sample(session, survey):
 
 
 def test_undo_and_redo_are_inverse(session, survey):
-    """Undoing every step leads back to the beginning, redoing them to the end."""
+    """Undo of every act gives the initial state, and redo of every act the final state."""
     place_all(session, survey[1])
     session.decide(session.job.rename_class, next(iter(survey[1])), "renamed")
     session.decide(session.job.recolour_class, "renamed", "#123456")
@@ -258,7 +258,7 @@ def test_undo_and_redo_are_inverse(session, survey):
 
 
 def test_undo_survives_a_restart(session, survey):
-    """After a kill every step can still be undone and redone, and a step undone before it can be redone after it."""
+    """After a restart every act can be undone and redone, also an act that was undone before the restart."""
     place_all(session, survey[1])
     session.paint(next(iter(survey[1])), 0, 3, [(340, 100), (350, 140)])
     session.paint("erase", 0, 3, [(340, 100), (345, 120)])
@@ -278,7 +278,7 @@ def test_undo_survives_a_restart(session, survey):
 
 
 def test_a_refused_change_changes_nothing(session):
-    """Names and colours that cannot be are refused with a reason, and the state stays."""
+    """Invalid names, colours, places and options are refused, and the state stays."""
     before = session.job.plan.state
     name = next(iter(session.job.palette))
     for change in (
@@ -306,8 +306,8 @@ def test_a_refused_change_changes_nothing(session):
     assert name.upper() in session.job.palette
 
 
-def test_a_stroke_across_lines_is_learnt_from(session, monkeypatch):
-    """Painted on a crossline, the inline through the middle of it follows first."""
+def test_a_stroke_on_a_crossline_updates_the_inline_through_its_middle(session, monkeypatch):
+    """After a stroke across the lines, the line through its middle is updated first."""
     followed: list = []
     monkeypatch.setattr(session.labelling, "follow", followed.append)
     lines = session.survey.axes[0]
@@ -318,7 +318,7 @@ def test_a_stroke_across_lines_is_learnt_from(session, monkeypatch):
 
 
 def test_a_stroke_that_is_sent_twice_is_stored_once(session):
-    """A browser that had no answer sends it again, to this server or the next one, also after it was undone."""
+    """A stroke that the browser sends again has no effect, also on another server and after an undo."""
     name, id = next(iter(session.job.palette)), "0123456789abcdef"
     for _ in range(2):
         session.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
@@ -333,8 +333,8 @@ def test_a_stroke_that_is_sent_twice_is_stored_once(session):
     second.close()
 
 
-def test_what_the_page_says_is_of_now(session, survey):
-    """A refusal goes with the next decision, strokes that are not learnt from are said to be, counts are explained."""
+def test_messages_of_the_page_are_up_to_date(session, survey):
+    """The next decision clears an error, and notes report strokes not learnt yet and changed numbers of patches."""
     line = next(iter(survey[1].values()))[0]
     labelled(searched(session, survey[1]), [line])
     position = int(np.flatnonzero(session.survey.lines == line)[0])
@@ -357,28 +357,28 @@ def test_what_the_page_says_is_of_now(session, survey):
     page._update("strokes")
     assert page.status.text == "Ready."
     assert "the mapping learns from them when you label again" in page.labels.changed.text
-    # the order of before stays in the gallery: where the numbers differ it says why
+    # the gallery keeps its order, and a note explains a different number of patches
     page.retrieved.show()
     taken = int(np.count_nonzero(session.search.weak.classes == name))
     assert page.retrieved.count.value == taken and f"1 to 24 of {count}" in page.retrieved.note.text
-    assert (f"made it {taken} patches instead of {count}" in page.retrieved.note.text) == (taken != count)
+    assert (f"after your verdicts, {taken} patches instead of {count}" in page.retrieved.note.text) == (taken != count)
     page.close()
 
 
 def stroke(page, number, says=None):
-    """A stroke as the browser sends it."""
+    """Return the message of the browser for a stroke."""
     says = page.labels.says.value if says is None else says
     where = {"direction": 0, "position": 3, "xs": [340, 350], "ys": [100, 140], "radius": 4, "filled": False}
     return {"verb": "stroke", "id": f"{number:016x}", "says": says} | where
 
 
-def test_what_is_chosen_follows_a_renamed_class(session):
-    """Exemplars, brush, gallery and legend stay with a class whoever renames it, also over undo and a restart."""
+def test_choices_follow_a_renamed_class(session):
+    """Exemplars, brush, gallery and legend keep a class after any rename, undo and restart."""
     first, second, *_ = session.job.palette
     page = opened(session)
     assert page.labels.says.value == first
     page.exemplars.choose(second)
-    assert page.labels.says.value == second  # a brush that says nothing else
+    assert page.labels.says.value == second  # the brush follows the chosen class
     page.labels.brush_with(second)
     page.viewer.outlined, page.viewer.hidden = second, {second}
     for rename, name in (
@@ -398,8 +398,8 @@ def test_what_is_chosen_follows_a_renamed_class(session):
     second_page.session.close()
 
 
-def test_a_stroke_of_a_class_that_is_gone_is_refused(session):
-    """The class was removed in another tab: the stroke is refused in words, not stored; undo gives the brush back."""
+def test_a_stroke_of_a_removed_class_is_refused(session):
+    """A stroke of a class that another tab removed gives an error and is not stored; after undo it is stored."""
     name = list(session.job.palette)[1]
     page = opened(session)
     page.labels.brush_with(name)
@@ -414,8 +414,8 @@ def test_a_stroke_of_a_class_that_is_gone_is_refused(session):
     assert [one["class"] for one in session.job.plan.state.strokes] == [name]
 
 
-def test_a_tool_comes_back_with_its_step(session):
-    """After a restart the brush is in hand where labels are looked at, and nowhere else."""
+def test_a_tool_is_restored_only_in_its_step(session):
+    """After a restart, a painting tool is selected in step 3 and not in other steps."""
     page = opened(session)
     page.viewer.take(4)
     page._show_step()
@@ -427,8 +427,8 @@ def test_a_tool_comes_back_with_its_step(session):
     session.close()
 
 
-def test_what_was_said_goes_with_the_line(session):
-    """A message is about the line in view when it was said; what went wrong stays until the next decision."""
+def test_a_change_of_line_clears_messages(session):
+    """A change of line clears a message about the line; an error stays until the next decision."""
     page = opened(session)
     session.undo()
     page._update("work")
@@ -446,14 +446,14 @@ def test_what_was_said_goes_with_the_line(session):
     [("x" * 52, "52 characters, 40 are the most"), ("a/b", "it has '/'"), ("", "empty"), ("Right", "something else"),
      (".a", "begins with neither")],
 )  # fmt: skip
-def test_a_refused_name_says_why(session, name, words):
-    """What is wrong with a name stands in the refusal."""
+def test_the_error_for_a_class_name_states_the_reason(session, name, words):
+    """The error for an invalid class name states what is wrong."""
     with pytest.raises(ValueError, match=words):
         session.decide(session.job.add_class, name)
 
 
-def test_a_rejected_patch_goes_and_an_accepted_one_stays_first(session, survey):
-    """Relevance feedback acts at once, and on disk."""
+def test_a_rejected_patch_is_removed_and_an_accepted_one_comes_first(session, survey):
+    """Feedback changes the retrieved patches at once, also in retrieved.csv."""
     searched(session, survey[1])
     weak, name = session.search.weak, session.search.weak.classes[0]
     places = weak.positions[list(session.survey.volume.dims)].to_numpy()
@@ -471,8 +471,8 @@ def test_a_rejected_patch_goes_and_an_accepted_one_stays_first(session, survey):
     assert session.search.weak.rows.tolist() == weak.rows.tolist()
 
 
-def test_the_curve_decides_how_many(session, survey):
-    """Cutting the similarity curve at the similarity of rank 7 takes seven patches."""
+def test_a_cut_of_the_curve_sets_the_number_of_patches(session, survey):
+    """A cut at the similarity of rank 7 uses seven patches."""
     searched(session, survey[1])
     name = session.search.weak.classes[0]
     session.cut_at(name, session.search.weak.curves[name][6])
@@ -480,8 +480,8 @@ def test_the_curve_decides_how_many(session, survey):
     assert (session.search.weak.classes == name).sum() == 7
 
 
-def test_the_curve_has_a_line_where_it_divides(session, survey):
-    """The line lies at the last patch taken; no exemplar, no curve."""
+def test_the_line_of_the_curve_lies_at_the_last_used_patch(session, survey):
+    """The line is at the similarity of the last used patch; a class without exemplars has no curve."""
     pytest.importorskip("panel")
     from outcrop.app.retrieved_panel import RetrievedPanel
     from outcrop.app.viewer import Viewer
@@ -499,8 +499,8 @@ def test_the_curve_has_a_line_where_it_divides(session, survey):
     assert not panel.curve.visible and "place one in step 1" in panel.note.text
 
 
-def test_search_begins_near_the_line_and_then_covers_the_survey(session, survey, monkeypatch):
-    """The neighbourhood holds the line; when the survey is indexed it is searched by itself, which undo leaves."""
+def test_the_search_covers_the_neighbourhood_of_the_line_and_then_the_survey(session, survey, monkeypatch):
+    """The first search covers lines near the given line; after indexing, the page searches the survey by itself."""
     from outcrop.app import search as module
 
     monkeypatch.setattr(module, "NEAR_PATCHES", 60)
@@ -527,16 +527,16 @@ def test_search_begins_near_the_line_and_then_covers_the_survey(session, survey,
     assert "indexed and searched" in session.work.message
     far = float(session.survey.lines[-1 if line < session.survey.lines[10] else 0])
     labelled(session, [line, far])
-    session.undo()  # takes back the interpreter's last exemplar, not the area that the page chose
+    session.undo()  # undoes the last exemplar of the interpreter, not the area that the page chose
     session.redo()
     session.search.wait()
     assert session.search.scope == "survey" and session.job.grid().table["inline"].nunique() == 20
-    assert oc.Job(session.path).plan.index.area is None  # the shell sees the same
+    assert oc.Job(session.path).plan.index.area is None  # the command line has the same state
     assert session.labelling.counts() == (20, 2, 0)
 
 
 def test_labels_survive_and_the_command_line_agrees(session, survey, tmp_path, monkeypatch):
-    """What the page labelled is there after reopening, and its command lines make the same labels in another job."""
+    """Labels of the page are there after reopening, and its commands make the same labels in another job."""
     searched(session, survey[1])
     session.judge(session.search.weak.classes[0], session.search.places()[2], accept=False)
     line = next(iter(survey[1].values()))[0]
@@ -563,8 +563,8 @@ def test_labels_survive_and_the_command_line_agrees(session, survey, tmp_path, m
     assert "below 40 % confidence" in text and "1 of 20 lines labelled" in text
 
 
-def test_painted_pixels_teach_the_mapper(session, survey):
-    """Painting a region of a line with another class moves labels there towards that class."""
+def test_the_mapper_learns_from_painted_samples(session, survey):
+    """A stroke changes labels under it and elsewhere on the line; undo restores them."""
     searched(session, survey[1])
     line = next(iter(survey[1].values()))[0]
     position = int(np.flatnonzero(session.survey.volume["inline"].values == line)[0])
@@ -579,22 +579,22 @@ def test_painted_pixels_teach_the_mapper(session, survey):
     )
     picture = session.painted_picture(0, position)
     assert (picture.codes.T[mask] == session.job.classes[names[code - 1]]).all()
-    assert not session.labelling.is_stale(position)  # it follows by itself
+    assert not session.labelling.is_stale(position)  # the line is updated without a command
     session.labelling.wait()
     after = session.labelling.codes(line)
     np.testing.assert_array_equal(after, oc.Job(session.path).label([line])["label"].values[0])
     assert (after[mask] == code).all() and (before[mask] == code).mean() < 1
     assert (after[~mask] != before[~mask]).any()
-    assert session.labelling.changed == (after != before).mean() > 0  # the stroke and what was learnt from it
+    assert session.labelling.changed == (after != before).mean() > 0  # changed by the stroke and by learning from it
     np.testing.assert_array_equal(session.labelling.before(0, position).T, before)
     session.undo()
     session.labelling.wait()
     np.testing.assert_array_equal(session.labelling.codes(line), before)
-    assert session.labelling.changed == (after != before).mean()  # undoing it changes as much
+    assert session.labelling.changed == (after != before).mean()  # undo changes the same share
 
 
-def test_of_strokes_in_a_row_the_last_is_learnt_from(session, survey, monkeypatch):
-    """Strokes while one is learnt from queue nothing up, none is lost, labelled lines nearby follow."""
+def test_several_strokes_in_a_row_update_the_mapper_fewer_times(session, survey, monkeypatch):
+    """Strokes during an update are not queued one by one, none is lost, and labelled lines nearby are updated."""
     lines = session.survey.lines[3:6]
     labelled(searched(session, survey[1]), lines)
     keys, label = [], stages.label_lines
@@ -607,7 +607,7 @@ def test_of_strokes_in_a_row_the_last_is_learnt_from(session, survey, monkeypatc
     before = session.labelling.codes(lines[1])
     for x in range(330, 390, 6):
         session.paint("fault", 0, 4, [(x, 100)], 3)
-        assert session.labelling.counts()[2] <= 2  # the line in hand is not called stale
+        assert session.labelling.counts()[2] <= 2  # the line being updated does not count as stale
         time.sleep(0.05)
     session.labelling.wait()
     assert len(session.job.plan.state.strokes) == 10 and len(set(keys)) < 10
@@ -617,8 +617,8 @@ def test_of_strokes_in_a_row_the_last_is_learnt_from(session, survey, monkeypatc
     assert (session.labelling.codes(lines[1]) != before).any() and session.labelling.changed > 0
 
 
-def test_what_is_wrong_is_striped(session, survey):
-    """A stroke that says wrong shows stripes of the class it excludes, and no sample under it keeps its label."""
+def test_strokes_of_wrong_labels_are_striped(session, survey):
+    """A stroke `wrong` shows stripes of the excluded classes, and no sample under it keeps its label."""
     lines = session.survey.lines[4:5]
     labelled(searched(session, survey[1]), lines)
     before = session.labelling.codes(lines[0])
@@ -633,8 +633,8 @@ def test_what_is_wrong_is_striped(session, survey):
     assert (striped[inside] == before[inside])[striped[inside] > 0].all()
 
 
-def test_a_class_that_vanishes_is_named(session, survey, monkeypatch):
-    """A correction that leaves a line less than a tenth of a class it had is said, with both shares."""
+def test_a_class_that_vanishes_is_reported(session, survey, monkeypatch):
+    """A class of which a correction leaves less than a tenth is reported, with both shares."""
     line = searched(session, survey[1]) and survey[1]["fault"][0]
     labelled(session, [line])
     position = session.survey.positions(survey[1]["fault"])[0]
@@ -651,8 +651,8 @@ def test_a_class_that_vanishes_is_named(session, survey, monkeypatch):
     assert session.labelling.vanished[0][2] == 0
 
 
-def test_a_class_that_vanishes_from_a_line_nearby_is_named(session, survey):
-    """Lines that follow a stroke are compared with what they were before it, and named."""
+def test_a_class_that_vanishes_from_a_line_nearby_is_reported(session, survey):
+    """Lines that are updated after a stroke are compared with their earlier labels."""
     line = searched(session, survey[1]) and survey[1]["fault"][0]
     position = session.survey.positions(survey[1]["fault"])[0]
     near = session.survey.lines[position + 1]
@@ -671,8 +671,8 @@ def test_a_class_that_vanishes_from_a_line_nearby_is_named(session, survey):
     }
 
 
-def test_what_a_correction_took_elsewhere_is_said(session, survey, monkeypatch):
-    """A fifth of a class and a hundredth of the line that were not painted, with both shares; less is not said."""
+def test_losses_of_a_class_outside_strokes_are_reported(session, survey, monkeypatch):
+    """A loss of a fifth of a class and a hundredth of the line outside strokes is reported, smaller losses are not."""
     pytest.importorskip("panel")
     from bokeh.document import Document
 
@@ -687,7 +687,7 @@ def test_what_a_correction_took_elsewhere_is_said(session, survey, monkeypatch):
     monkeypatch.setattr(labelling, "codes", lambda line: after)
 
     def correct(rows, painted=False):
-        """Say that a block of the line was of the class before it got the labels that it has."""
+        """Set a block of the earlier labels to the class, and end the correction; return the lost shares."""
         before = after.copy()
         before[:rows, :40] = code
         if painted:
@@ -712,8 +712,8 @@ def test_what_a_correction_took_elsewhere_is_said(session, survey, monkeypatch):
     assert labelling.taken == []
 
 
-def test_a_survey_whose_labelling_was_broken_off_is_named(session, survey, monkeypatch):
-    """After a restart the page says how far it was; once the survey is labelled it says nothing."""
+def test_an_interrupted_labelling_of_the_survey_is_reported(session, survey, monkeypatch):
+    """After a restart the page shows the progress; after the survey is labelled it shows no message."""
     label = stages.label_lines
 
     def some(job, plan, lines=None, **options):
@@ -727,7 +727,7 @@ def test_a_survey_whose_labelling_was_broken_off_is_named(session, survey, monke
         session.work.wait()
     monkeypatch.setattr(stages, "label_lines", label)
     again = reopened(session)
-    assert "broken off: 3 of 20 lines labelled. Label the survey to go on" in again.work.message
+    assert "interrupted: 3 of 20 lines are labelled. Label the survey to continue" in again.work.message
     again.labelling.label()
     again.work.wait()
     last = reopened(again)
@@ -736,7 +736,7 @@ def test_a_survey_whose_labelling_was_broken_off_is_named(session, survey, monke
 
 
 def test_another_patch_size_is_one_decision(session, survey):
-    """Size and neighbourhood go and come back together; what was found before stays, marked as old."""
+    """Undo restores patch size and neighbourhood together; earlier patches stay, marked stale."""
     searched(session, survey[1])
     before = (session.job.plan.index, len(session.search.weak))
     session.set_size("40,36")
@@ -749,22 +749,22 @@ def test_another_patch_size_is_one_decision(session, survey):
     assert session.job.plan.index == before[0] and not session.search.stale
     session.set_size("40,36")
     second = reopened(session)
-    assert second.search.stale and len(second.search.weak) == before[1]  # shown after a restart, and said to be old
+    assert second.search.stale and len(second.search.weak) == before[1]  # shown after a restart as stale
     second.search.retrieve(survey[1]["fault"][0])
     second.work.wait()
     assert not second.search.stale and second.job.grid().size == (40, 36)
     second.close()
 
 
-def test_scores_and_the_least_sure_places(session, survey):
-    """Scores are those of `pixel_scores`; the least sure place is no surer than any other window of its line."""
+def test_scores_and_the_least_certain_places(session, survey):
+    """A labelled line has scores, and the least certain place has the mean confidence of its window."""
     searched(session, survey[1])
     line = next(iter(survey[1].values()))[0]
     assert session.labelling.scores(line) is None
     session.labelling.label([line])
     session.work.wait()
     assert 0 < session.labelling.scores(line)["PA"] <= 1
-    places = where_next(session.survey, session.labelling.shown().labels, count=3)
+    places = places_to_check(session.survey, session.labelling.shown().labels, count=3)
     sure = session.job.labels["confidence"].sel(inline=line).values / 255
     at = [
         int(np.flatnonzero(session.survey.volume[dim].values == value)[0])
@@ -774,15 +774,15 @@ def test_scores_and_the_least_sure_places(session, survey):
     window = sure[at[1] - half : at[1] + half, at[2] - half : at[2] + half]
     assert window.mean() == pytest.approx(places[0].confidence, abs=0.02)
     assert places[0].confidence <= sure.mean()
-    again = where_next(session.survey, session.labelling.shown().labels, [places[0].place], count=3)
+    again = places_to_check(session.survey, session.labelling.shown().labels, [places[0].place], count=3)
     assert places[0].place not in [one.place for one in again]
 
 
-def test_export_round_trip_and_names_that_lead_elsewhere(session, survey):
-    """SEG-Y reads back equal; a name that is a path is refused."""
+def test_export_round_trip_and_invalid_names(session, survey):
+    """Exported SEG-Y is read back equal; a path in place of a file name is refused."""
     searched(session, survey[1])
     line = next(iter(survey[1].values()))[0]
-    with pytest.raises(ValueError, match="no labels"):
+    with pytest.raises(ValueError, match="No line is labelled yet"):
         session.results.export("segy")
     session.labelling.label([line])
     session.work.wait()
@@ -800,7 +800,7 @@ def test_export_round_trip_and_names_that_lead_elsewhere(session, survey):
 
 
 def test_labels_across_the_labelled_lines(session, survey, monkeypatch):
-    """On a crossline and a time slice the labelled lines show their labels, and only they; some stand for others."""
+    """Crosslines and time slices show the labels of labelled lines only; at first a subset of lines is read."""
     from outcrop.app import shown_labels as module
 
     searched(session, survey[1])
@@ -812,8 +812,10 @@ def test_labels_across_the_labelled_lines(session, survey, monkeypatch):
         label, _, _ = session.labelling.pictures(direction, position)
         codes = label.codes if direction == 2 else label.codes.T
         for row in range(20):
-            own = session.labelling.codes(lines[row])
-            want = 0 if own is None else own[position] if direction == 1 else own[:, position]
+            line_codes = session.labelling.codes(lines[row])
+            want = 0
+            if line_codes is not None:
+                want = line_codes[position] if direction == 1 else line_codes[:, position]
             np.testing.assert_array_equal(codes[row], want)
     monkeypatch.setattr(module, "MOST_LINES", 1)
     codes = session.labelling.pictures(1, 50)[0].codes.T
@@ -821,7 +823,7 @@ def test_labels_across_the_labelled_lines(session, survey, monkeypatch):
 
 
 def test_a_folder_of_another_volume_is_refused(session, tmp_path):
-    """Work on one volume is never shown on another."""
+    """A job of one volume does not open on another."""
     other = tmp_path / "other.npy"
     np.save(other, np.random.default_rng(0).standard_normal((3, 60, 60)).astype("f4"))
     session.close()
@@ -830,7 +832,7 @@ def test_a_folder_of_another_volume_is_refused(session, tmp_path):
 
 
 def test_cancelled_work_leaves_the_session_usable(session, survey, monkeypatch):
-    """Cancel stops a task; a second task while one runs is refused."""
+    """Cancel ends a task; a second task while one runs is refused."""
     place_all(session, survey[1])
     session.work.start("waiting", lambda task: [(time.sleep(0.02), task.progress(i)) for i in range(500)])
     with pytest.raises(ValueError, match="waiting"):
@@ -843,8 +845,8 @@ def test_cancelled_work_leaves_the_session_usable(session, survey, monkeypatch):
     assert len(session.search.weak)
 
 
-def test_labels_need_exemplars_and_no_search(session, survey):
-    """A line is labelled from the first clicks, before anything was indexed; with nothing marked it is refused."""
+def test_labels_need_exemplars_but_no_search(session, survey):
+    """A line can be labelled from clicks without an index; without exemplars it is refused."""
     with pytest.raises(ValueError, match="Nothing is marked yet"):
         session.labelling.label([110])
     place_all(session, survey[1])
@@ -855,7 +857,7 @@ def test_labels_need_exemplars_and_no_search(session, survey):
 
 
 def test_a_running_fit_can_be_cancelled(session, survey, monkeypatch):
-    """Cancel ends a fit of a million iterations at once; nothing is left of it, and the next fit works."""
+    """Cancel ends a fit of a million iterations at once, without labels; the next fit works."""
     much = LabelMapper(4, iterations=10**6)
     monkeypatch.setitem(oc.MAPPERS, "paper", lambda: clone(much))
     searched(session, survey[1])
@@ -876,7 +878,7 @@ def test_a_running_fit_can_be_cancelled(session, survey, monkeypatch):
 
 
 def test_a_job_of_the_command_line_opens_with_its_exemplars(survey, tmp_path):
-    """Exemplars given to `outcrop retrieve` are on the page."""
+    """Exemplars of `outcrop retrieve` appear on the page."""
     path, places = survey
     job = str(tmp_path / "cli.outcrop")
     app(["index", str(path), "-o", job, "--size", str(SIZE), "--step", "16", "--every", "4"], standalone_mode=False)
@@ -888,12 +890,12 @@ def test_a_job_of_the_command_line_opens_with_its_exemplars(survey, tmp_path):
     assert (session.search.weak.classes == next(iter(places))).sum() == 10
     session.judge(session.search.weak.classes[0], session.search.places()[1], accept=False)
     session.search.wait()
-    assert (session.search.weak.classes == next(iter(places))).sum() == 10  # the count of the shell stays
+    assert (session.search.weak.classes == next(iter(places))).sum() == 10  # the number given on the command line stays
     session.close()
 
 
-def test_pictures_are_the_section(survey):
-    """A picture has the section's samples as codes, coordinates at the edges, and missing samples as 0."""
+def test_pictures_equal_the_section(survey):
+    """A picture has the samples of the section as codes, and the coordinates of its edges."""
     volume = oc.open_volume(survey[0])
     sections = Sections(volume)
     for direction, position in ((0, 3), (1, 50), (2, 60), (2, 63), (2, 64), (2, 119)):
@@ -907,8 +909,8 @@ def test_pictures_are_the_section(survey):
     sections.close()
 
 
-def odd_volumes():
-    """Volumes that are not like the others, by name."""
+def unusual_volumes():
+    """Return unusual volumes by name."""
     values = np.random.default_rng(0).standard_normal((5, 70, 60)).astype("f4")
     descending = xr.DataArray(values, {"inline": range(5), "crossline": range(270, 200, -1), "depth": range(60)})
     holes = oc.open_volume(values).copy()
@@ -923,15 +925,15 @@ def odd_volumes():
     }
 
 
-@pytest.mark.parametrize("name", odd_volumes())
-def test_odd_volumes_are_shown(name, tmp_path):
-    """Every direction of every volume is drawn, a click lands on the trace and sample under it, and a search works."""
+@pytest.mark.parametrize("name", unusual_volumes())
+def test_unusual_volumes_are_shown(name, tmp_path):
+    """Every direction is drawn, a click gives the trace and sample under the cursor, and a search works."""
     pytest.importorskip("panel")
     from bokeh.document import Document
 
     from outcrop.app.page import Page
 
-    session = Session(odd_volumes()[name], tmp_path / "odd.outcrop", size=SIZE)
+    session = Session(unusual_volumes()[name], tmp_path / "odd.outcrop", size=SIZE)
     page = Page(session, Document())
     page.layout()
     session.decide(session.job.add_class, "fault")
@@ -960,7 +962,7 @@ def test_odd_volumes_are_shown(name, tmp_path):
 
 @pytest.mark.parametrize(("inlines", "ratio"), [([61, 211, 231, 281], 0), (range(60), 2)])
 def test_a_time_slice_has_the_ratio_of_its_bins(inlines, ratio, tmp_path):
-    """For the browser, in the large and the small view; uneven lines have none, and ticks show their numbers."""
+    """Large and small view have the ratio; unevenly spaced lines have none, and ticks show their numbers."""
     pytest.importorskip("panel")
     from bokeh.document import Document
 
@@ -975,7 +977,7 @@ def test_a_time_slice_has_the_ratio_of_its_bins(inlines, ratio, tmp_path):
     page.viewer.go(0, 1)
     for figure in (page.linked.panes[1].figure, page.viewer.plot.figure):
         if figure is page.viewer.plot.figure:
-            assert figure.tags[0]["ratio"] is None  # the interpreter's exaggeration
+            assert figure.tags[0]["ratio"] is None  # sections use the chosen exaggeration
             page.viewer.go(2, 10)
         assert figure.tags[0]["ratio"] == ratio
         assert figure.tags[0]["whole"] == [-0.5, 89.5, len(inlines) - 0.5, -0.5]
@@ -986,8 +988,8 @@ def test_a_time_slice_has_the_ratio_of_its_bins(inlines, ratio, tmp_path):
     session.close()
 
 
-def test_a_time_slice_becomes_as_fine_as_the_screen(tmp_path, monkeypatch):
-    """Some traces at once, all of those in view soon after; a window of a slice that is too large is read alone."""
+def test_a_time_slice_is_refined_to_screen_resolution(tmp_path, monkeypatch):
+    """A subset of the traces is shown at once, all traces in view soon after; of a large slice only the window."""
     monkeypatch.setattr("outcrop.app.pictures.MOST_TRACES", 100)
     values = np.random.default_rng(0).normal(size=(60, 80, 20)).astype("f4")
     sections = Sections(oc.open_volume(values))
@@ -1009,7 +1011,7 @@ def test_a_time_slice_becomes_as_fine_as_the_screen(tmp_path, monkeypatch):
 
 
 def test_a_window_is_cut_at_whole_samples():
-    """A window of a descending axis comes out with coordinates that rise."""
+    """A window of a descending axis has ascending coordinates."""
     frame = (Axis(np.array([30, 20, 10])), Axis(np.array([0.0, 4.0, 8.0, 12.0])))
     codes = np.arange(12, dtype=np.uint8).reshape(4, 3)
     picture = crop(codes, frame, (9, 21, 3, 9))
@@ -1018,7 +1020,7 @@ def test_a_window_is_cut_at_whole_samples():
 
 
 def test_a_large_section_is_thinned_to_the_screen():
-    """Blocks of pixels are averaged, and the edges stay."""
+    """Blocks of samples are averaged, and the edges stay."""
     frame = (Axis(np.arange(4000)), Axis(np.arange(2500)))
     codes = np.random.default_rng(0).integers(0, 255, (2500, 4000)).astype(np.uint8)
     picture = crop(codes, frame)

@@ -1,4 +1,4 @@
-"""A short run of the machine of `stateful.py`; `benchmarks/stateful.py` does 20,000 steps."""
+"""A short run of the state machine of `stateful.py`; `benchmarks/stateful.py` runs 20,000 steps."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +11,6 @@ from stateful import JobMachine
 SETTINGS = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck), "database": None}
 
 
-def test_nothing_decided_is_lost_and_nothing_stale_passes_for_fresh():
-    """Shell, page and notebook on one job, with kills, full disks, failing reads, moved files and damaged stages."""
+def test_no_decision_is_lost_and_no_stale_label_counts_as_fresh():
+    """Command line, page and notebook use one job, with kills, full disks, failing reads and damaged stages."""
     run_state_machine_as_test(JobMachine, settings=settings(max_examples=6, stateful_step_count=25, **SETTINGS))

@@ -1,4 +1,4 @@
-"""Every stage may be killed between any two files it writes, and goes on to the result of a run that never was."""
+"""Every stage can be killed before any file that it writes, and continues to the result of an uninterrupted run."""
 
 import os
 import shutil
@@ -35,12 +35,12 @@ STAGES["retrieve"] += ["--count", "20"]
 
 
 def command(folder, words, die_at, most_bytes, count):
-    """Run a command in this process, which is killed before its nth file or line is written, or may write little."""
+    """Run a command in this process; kill the process before its nth write, or limit the size of files."""
     os.chdir(folder)
     sys.stdout = sys.stderr = open("said.txt", "w", encoding="utf-8")  # noqa: SIM115
     if most_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-    Figure.savefig = lambda _, path, **options: Path(path).write_bytes(b"picture")  # drawing takes a second each
+    Figure.savefig = lambda _, path, **options: Path(path).write_bytes(b"picture")  # drawing a figure takes a second
     rename, append = os.replace, append_line
 
     def killed(function):
@@ -60,7 +60,7 @@ def command(folder, words, die_at, most_bytes, count):
 
 
 def run(folder, words, *, die_at=None, most_bytes=None):
-    """Run a command in a process of its own: exit code, files it gave their names, what it said."""
+    """Run a command in another process; return exit code, number of writes, and output."""
     count = context.Value("i", 0)
     process = context.Process(target=command, args=(folder, words, die_at, most_bytes, count))
     process.start()
@@ -70,19 +70,19 @@ def run(folder, words, *, die_at=None, most_bytes=None):
 
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory):
-    """A synthetic volume, and the whole job on it, never interrupted, with the files that each stage names."""
+    """Return a folder with a synthetic volume and an uninterrupted job, and the number of writes of each stage."""
     folder = tmp_path_factory.mktemp("survives")
     datasets.write_synthetic(folder / "ein Volumen ø.sgy", (8, 90, 96), seed=3)
     (folder / "whole").mkdir()
     counts = {}
     for stage, words in STAGES.items():
-        code, counts[stage], said = run(folder / "whole", words)
-        assert code == 0, said
+        code, counts[stage], output = run(folder / "whole", words)
+        assert code == 0, output
     return folder, counts
 
 
 def contents(folder):
-    """Arrays and bytes of all results below a folder, by name."""
+    """Return the arrays and bytes of all results below a folder, by name."""
     found = {}
     for store in sorted(folder.rglob("*.zarr")):
         for name, array in zarr.open_group(store, mode="r").arrays():
@@ -94,25 +94,25 @@ def contents(folder):
     return found
 
 
-def test_killed_at_any_file_it_goes_on_to_the_same_result(survey):
-    """Each stage killed before one of its files gets its name; `status` is right, no lock stays, nothing differs."""
+def test_killed_stages_continue_to_the_same_result(survey):
+    """Each stage is killed before a random write; `status` names the next command, and the results are equal."""
     folder, counts = survey
-    own = folder / "killed"
-    own.mkdir()
+    job_folder = folder / "killed"
+    job_folder.mkdir()
     rng = np.random.default_rng(0)
     for stage, words in STAGES.items():
-        code, _, said = run(own, words, die_at=int(rng.integers(1, counts[stage] + 1)))
-        assert code == -signal.SIGKILL, said
-        if (own / "job.outcrop" / "job.toml").exists():
-            follows = Job(own / "job.outcrop").status()["next"].split()[1]
+        code, _, output = run(job_folder, words, die_at=int(rng.integers(1, counts[stage] + 1)))
+        assert code == -signal.SIGKILL, output
+        if (job_folder / "job.outcrop" / "job.toml").exists():
+            follows = Job(job_folder / "job.outcrop").status()["next"].split()[1]
             # labels need no index and no retrieved patches
             assert follows in (
                 "label",
                 *{"index": ["index", "retrieve"], "retrieve": ["retrieve"]}.get(stage, ["export"]),
             )
-        code, _, said = run(own, words)
-        assert code == 0, (stage, said)
-    whole, killed = contents(folder / "whole"), contents(own)
+        code, _, output = run(job_folder, words)
+        assert code == 0, (stage, output)
+    whole, killed = contents(folder / "whole"), contents(job_folder)
     assert whole.keys() == killed.keys()
     assert [name for name in whole if whole[name] != killed[name]] == []
 
@@ -127,24 +127,24 @@ def test_killed_at_any_file_it_goes_on_to_the_same_result(survey):
     ],
 )
 def test_a_full_disk_stops_with_one_line_and_a_usable_job(survey, stage, most_bytes, made):
-    """A file that cannot grow: exit code 2, the reason, no half file; with space again the stage goes through."""
+    """If a file cannot grow, the command fails with the reason and no partial file; with space it succeeds."""
     folder, _ = survey
-    own = folder / f"full {stage}"
-    shutil.copytree(folder / "whole", own)
-    remove(own / made)
-    code, _, said = run(own, STAGES[stage], most_bytes=most_bytes)
-    assert code == 2, said
-    assert said.splitlines()[-1].startswith("Error: A file may not grow"), said
-    assert "Traceback" not in said
-    assert not list(own.rglob("*.part"))
-    assert run(own, STAGES[stage])[0] == 0
-    whole, full = contents(folder / "whole"), contents(own)
+    job_folder = folder / f"full {stage}"
+    shutil.copytree(folder / "whole", job_folder)
+    remove(job_folder / made)
+    code, _, output = run(job_folder, STAGES[stage], most_bytes=most_bytes)
+    assert code == 2, output
+    assert output.splitlines()[-1].startswith("Error: A file may not grow"), output
+    assert "Traceback" not in output
+    assert not list(job_folder.rglob("*.part"))
+    assert run(job_folder, STAGES[stage])[0] == 0
+    whole, full = contents(folder / "whole"), contents(job_folder)
     redone = [name for name in whole if "features" in name] if stage == "index" else whole
     assert [name for name in redone if whole[name] != full.get(name)] == []
 
 
-def test_a_change_adds_what_depends_on_it_and_no_more(survey):
-    """Another seed adds a mapper and votes, another count a table, another step an index; the same words nothing."""
+def test_a_change_adds_only_results_that_depend_on_it(survey):
+    """Another seed adds a mapper and votes, another count a table, another step an index; repetition adds nothing."""
     folder, _ = survey
     job = Job(folder / "whole" / "job.outcrop")
 
@@ -165,11 +165,11 @@ def test_a_change_adds_what_depends_on_it_and_no_more(survey):
         ("index", ["--step", "9"], ("index",)),
         ("index", [], ()),
     ]:
-        code, _, said = run(folder / "whole", [*STAGES[stage], *words])
-        assert code == 0, said
+        code, _, output = run(folder / "whole", [*STAGES[stage], *words])
+        assert code == 0, output
         expected = {kind: n + (kind in adds) for kind, n in expected.items()}
         assert stages_now() == expected, (stage, words)
     os.utime(folder / "ein Volumen ø.sgy")
-    code, _, said = run(folder / "whole", STAGES["label"])
-    assert code == 0 and stages_now() == expected, said
+    code, _, output = run(folder / "whole", STAGES["label"])
+    assert code == 0 and stages_now() == expected, output
     assert job.status()["lines"] == {"total": 8, "labelled": 8, "stale": 0, "confirmed": 0}

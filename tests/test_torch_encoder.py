@@ -16,13 +16,13 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.i
 
 @pytest.fixture(scope="module")
 def volume():
-    """Five synthetic lines."""
+    """Return five synthetic lines."""
     return oc.datasets.synthetic((5, 130, 151), seed=3)[0]
 
 
 @pytest.fixture(scope="module")
 def sections(volume):
-    """Sections of the volume, (n, samples, traces) in [0, 1]."""
+    """Return the sections of the volume, (n, samples, traces) in [0, 1]."""
     return np.clip(0.5 + volume.values.swapaxes(1, 2) / 20_000, 0, 1).astype(np.float32)
 
 

@@ -21,7 +21,7 @@ pytest.importorskip("monai", reason="needs monai")
 
 @pytest.fixture(scope="module")
 def earth():
-    """Fine layers above, coarse layers below: a volume, its labels with confidence, and patches of 32 x 32."""
+    """Return a volume with fine layers above coarse layers, its labels with confidence, and a grid of patches."""
     rng = np.random.default_rng(0)
     i, x, t = np.meshgrid(np.arange(40), np.arange(48), np.arange(64), indexing="ij")
     below = t > 32 + 4 * np.sin(x / 9 + i / 20)
@@ -35,14 +35,14 @@ def earth():
 
 @pytest.fixture
 def patches(earth, tmp_path):
-    """Training set of the volume."""
+    """Return the folder of a training set of the volume."""
     volume, labels, grid = earth
     export_training_set(labels, tmp_path / "patches", volume=volume, grid=grid, gap=0)
     return tmp_path / "patches"
 
 
 def weights(path):
-    """Arrays of a file of weights."""
+    """Return the arrays of a file of weights."""
     with np.load(path, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
@@ -93,29 +93,29 @@ def test_pixels_without_confidence_have_no_effect(earth, tmp_path):
     volume, labels, grid = earth
     nets = []
     for wrong in (1, 2, 255):
-        own = labels.copy(deep=True)
-        own["label"].values[:, :24, :20] = wrong
-        own["confidence"].values[:, :24, :20] = 0
+        changed = labels.copy(deep=True)
+        changed["label"].values[:, :24, :20] = wrong
+        changed["confidence"].values[:, :24, :20] = 0
         folder = tmp_path / f"patches{wrong}"
-        export_training_set(own, folder, volume=volume, grid=grid, gap=0)
+        export_training_set(changed, folder, volume=volume, grid=grid, gap=0)
         (folder / "manifest.csv").write_text((tmp_path / "patches1" / "manifest.csv").read_text())
         train(folder, tmp_path / f"{wrong}.npz", epochs=1)
         nets.append(weights(tmp_path / f"{wrong}.npz"))
     for name, values in nets[0].items():
-        for own in nets[1:]:
-            np.testing.assert_array_equal(own[name], values, err_msg=name)
+        for other in nets[1:]:
+            np.testing.assert_array_equal(other[name], values, err_msg=name)
 
 
 def test_refuses_wrong_training_input(patches, tmp_path):
     """Zero epochs, a folder without training set and a file without net are refused."""
-    for call, says in [
+    for call, message in [
         (lambda: train(patches, tmp_path / "n.npz", epochs=0), "choose 1 or more"),
         (lambda: train(tmp_path / "none", tmp_path / "n.npz"), "no training set"),
         (lambda: train(patches, tmp_path / "n.npz", device="abacus"), "Device 'abacus' cannot be used"),
         (lambda: open_net(tmp_path / "none.npz"), "holds no net"),
         (lambda: open_net(patches / "classes.toml"), "holds no net"),
     ]:
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises(ValueError, match=message):
             call()
 
 
@@ -141,9 +141,9 @@ def test_train_command_labels_the_volume_and_reports_scores(earth, tmp_path, mon
             main()
         return stop.value.code, *capsys.readouterr()
 
-    code, said, error = outcrop("train", tmp_path / "v.outcrop", "--epochs", "8", "--json")
+    code, output, error = outcrop("train", tmp_path / "v.outcrop", "--epochs", "8", "--json")
     assert code == 0, error
-    found = json.loads(said)
+    found = json.loads(output)
     assert found["agreement"]["all"] > 0.8 and len(found["inlines"]) == 40
     before = net_labels(job)["label"].values
     assert outcrop("export", tmp_path / "v.outcrop", tmp_path / "net.zarr", "--net")[0] == 0

@@ -16,7 +16,7 @@ SHAPE = (5, 3 * TRACES + 7, 20)  # lines, traces, samples
 
 @pytest.fixture
 def votes():
-    """Votes of two classes that vary slowly from trace to trace, as those of mappers do; random in the last line."""
+    """Return votes of two classes that vary slowly from trace to trace, as from mappers; random in the last line."""
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.integers(-1, 2, (5, 1, *SHAPE[1:])), axis=2) % 256
     first = walk.astype(np.uint8)
@@ -26,7 +26,7 @@ def votes():
 
 
 def filled(store, votes):
-    """A store with all lines written."""
+    """Return a store with all lines written."""
     for line, values in enumerate(votes):
         store.confirm(line, store.write(line, values))
     return store
@@ -34,7 +34,7 @@ def filled(store, votes):
 
 @pytest.fixture
 def store(tmp_path, votes):
-    """A store with all lines written."""
+    """Return a store with all lines written."""
     return filled(VoteStore.make(tmp_path, SHAPE, ["a", "other"]), votes)
 
 

@@ -1,4 +1,4 @@
-"""ZGY files: the samples that OpenZGY wrote, on the axes it wrote, however they are asked for; damage in one line."""
+"""ZGY files: samples and axes are equal to the written ones, for any selection; damage gives an error of one line."""
 
 import importlib.util
 import json
@@ -20,17 +20,17 @@ pytest.importorskip("openzgy")
 from write_zgy import header_size, write_zgy
 
 SHAPE = (21, 18, 35)
-BRICK = (8, 8, 16)  # so that the volume has several along each axis, none of them whole at the end
+BRICK = (8, 8, 16)  # the volume has several bricks along each axis, the last of them incomplete
 
 
 def noise(seed=0, shape=SHAPE):
-    """A volume of noise."""
+    """Return a volume of noise."""
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("kind", ["float", "int16", "int8"])
 def test_samples_are_those_of_openzgy(tmp_path, kind):
-    """Whole, line, slice, trace, lists, backwards: float and scaled integers, as OpenZGY itself reads them."""
+    """Any selection of float and scaled integer samples equals the samples that OpenZGY reads."""
     path = write_zgy(tmp_path / "v.zgy", noise(), kind=kind, bricksize=BRICK)
     expected = np.zeros(SHAPE, np.float32)
     with zgy.openzgy().ZgyReader(str(path)) as reader:
@@ -46,8 +46,8 @@ def test_samples_are_those_of_openzgy(tmp_path, kind):
         np.testing.assert_array_equal(expected, noise())
 
 
-def test_a_volume_is_lazy_and_travels(tmp_path):
-    """It is read when asked, after pickling too, and tells how to open it again."""
+def test_a_volume_is_lazy_and_can_be_pickled(tmp_path):
+    """Samples are read on access, also after pickling, and the attributes state how to open the volume again."""
     volume = open_volume(write_zgy(tmp_path / "v.zgy", noise(), bricksize=BRICK))
     section = pickle.loads(pickle.dumps(volume[4:]))[3]
     np.testing.assert_array_equal(section.values, noise()[7])
@@ -84,7 +84,7 @@ def test_lines_that_descend_in_the_file_ascend_in_the_volume(tmp_path):
     ],
 )
 def test_units_are_those_of_the_file(tmp_path, unit, start, interval, domain, first, step, shown):
-    """Time in ms and depth in m whatever the file counts in; no unit where it states none."""
+    """Any unit of the file becomes ms or m; without a unit in the file the volume has none."""
     volume = open_volume(write_zgy(tmp_path / "v.zgy", noise(), unit=unit, start=start, interval=interval))
     assert volume.dims[2] == domain
     np.testing.assert_allclose(volume[domain].values[:2], [first, first + step], atol=1e-4)
@@ -92,8 +92,8 @@ def test_units_are_those_of_the_file(tmp_path, unit, start, interval, domain, fi
     assert ("sample_interval" in volume.attrs) == (shown is not None)
 
 
-def test_a_domain_that_the_file_denies_is_refused(tmp_path):
-    """A depth volume is not opened as time; where the file does not say it, the user may."""
+def test_a_domain_that_contradicts_the_file_is_refused(tmp_path):
+    """A depth volume is not opened as time; if the file does not state the domain, the user can."""
     path = write_zgy(tmp_path / "v.zgy", noise(), unit="m")
     with pytest.raises(ValueError, match="says that its samples are depth"):
         open_volume(path, domain="time")
@@ -101,7 +101,7 @@ def test_a_domain_that_the_file_denies_is_refused(tmp_path):
 
 
 def test_bricks_never_written_are_missing_traces(tmp_path):
-    """NaN and not live; a brick of one value has that value."""
+    """Bricks that were never written are NaN and not live; a constant brick has its value."""
     api = zgy.openzgy()
     options = {"zunitdim": api.UnitDimension.time, "zunitfactor": 0.001, "zstart": 0.0, "zinc": 4.0}
     options |= {"size": (16, 16, 16), "bricksize": (8, 8, 8), "annotstart": (1, 1), "annotinc": (1, 1)}
@@ -116,7 +116,7 @@ def test_bricks_never_written_are_missing_traces(tmp_path):
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory):
-    """The same synthetic volume as SEG-Y and as ZGY, indexed, retrieved and labelled alike."""
+    """Return two equal jobs on the same synthetic volume as SEG-Y and as ZGY, indexed and labelled."""
     folder = tmp_path_factory.mktemp("same")
     oc.datasets.write_synthetic(folder / "v.sgy", (10, 100, 96), seed=3)
     volume = open_volume(folder / "v.sgy")
@@ -136,16 +136,16 @@ def labelled(tmp_path_factory):
     return jobs
 
 
-def test_labels_are_those_of_segy(labelled):
-    """Index, retrieval, mapping and votes come out the same, bit by bit."""
+def test_labels_equal_those_of_segy(labelled):
+    """Labels and confidence are identical."""
     ours, theirs = (job.labels for job in labelled)
     assert (ours["label"].values > 0).any()
     for name in ("label", "confidence"):
         np.testing.assert_array_equal(ours[name].values, theirs[name].values)
 
 
-def test_labels_go_back_as_segy_with_coordinates_or_as_zarr(labelled, tmp_path):
-    """On the axes of the ZGY file; X and Y of the trace headers are those of its corners."""
+def test_labels_are_exported_as_segy_with_coordinates_or_as_zarr(labelled, tmp_path):
+    """Exports have the axes of the ZGY file, and the trace headers have X and Y from its corners."""
     job = labelled[1]
     job.export(tmp_path / "labels.sgy")
     job.export(tmp_path / "labels.zarr")
@@ -160,8 +160,8 @@ def test_labels_go_back_as_segy_with_coordinates_or_as_zarr(labelled, tmp_path):
     np.testing.assert_allclose([x, y], [[5e5, 5e5 + 99 * 25], [6e6, 6e6 + 225]], atol=0.02)
 
 
-def test_without_pyzgy_the_message_says_what_to_install(tmp_path, monkeypatch):
-    """The format is recognised by its content, whatever the file is called."""
+def test_without_pyzgy_the_error_states_what_to_install(tmp_path, monkeypatch):
+    """The format is recognised by the content of the file, not by its name."""
     path = write_zgy(tmp_path / "v.sgy", noise())
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"is a ZGY file.*pip install 'outcrop\[zgy\]'"):
@@ -169,7 +169,7 @@ def test_without_pyzgy_the_message_says_what_to_install(tmp_path, monkeypatch):
 
 
 def test_compressed_bricks_need_zfpy(tmp_path):
-    """Where it is there the samples come back within the error it was written with; else it is named."""
+    """With zfpy, samples are read within the error of the compression; without it, the error names zfpy."""
     path = tmp_path / "v.zgy"
     if importlib.util.find_spec("zfpy") is None:
         raw = bytearray(write_zgy(path, noise(), bricksize=(32, 32, 64)).read_bytes())
@@ -185,32 +185,32 @@ def test_compressed_bricks_need_zfpy(tmp_path):
     np.testing.assert_allclose(volume[3].values, noise()[3], atol=0.01)
 
 
-def mutated(raw, header, seeds, folder, tell):
-    """Mutate headers and look at each file."""
+def log_mutations(raw, header, seeds, folder, log_path):
+    """Mutate headers, open each file, and log the outcomes."""
     limits(6 << 30)
-    with open(tell, "a") as log:
+    with open(log_path, "a") as log:
         for seed in seeds:
             kind, damaged = mutate_zgy(raw, np.random.default_rng(seed), header)
             (folder / "m.zgy").write_bytes(damaged)
             print(json.dumps([seed, kind, look_at(folder / "m.zgy")]), file=log, flush=True)
 
 
-def test_mutated_headers_are_answered_in_one_line(tmp_path):
-    """An answer or one clear line, whatever the headers say; `benchmarks/zgy.py` has 500 of them."""
+def test_mutated_headers_give_a_volume_or_an_error_of_one_line(tmp_path):
+    """Any content of the headers gives a volume or an error of one line; `benchmarks/zgy.py` tries 500 mutations."""
     pytest.importorskip("resource", reason="limits on a process are POSIX's")
     path = write_zgy(tmp_path / "v.zgy", noise(), bricksize=BRICK)
-    arguments = (path.read_bytes(), header_size(path), range(60), tmp_path, tmp_path / "told")
-    process = context.Process(target=mutated, args=arguments)
+    arguments = (path.read_bytes(), header_size(path), range(60), tmp_path, tmp_path / "cases")
+    process = context.Process(target=log_mutations, args=arguments)
     process.start()
     process.join(300)
-    told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
-    assert process.exitcode == 0 and len(told) == 60
-    assert [case for case in told if case[-1] not in ("answered", "refused")] == []
-    assert {case[-1] for case in told} == {"answered", "refused"}
+    cases = [json.loads(line) for line in (tmp_path / "cases").read_text().splitlines()]
+    assert process.exitcode == 0 and len(cases) == 60
+    assert [case for case in cases if case[-1] not in ("answered", "refused")] == []
+    assert {case[-1] for case in cases} == {"answered", "refused"}
 
 
-def test_the_shell_says_one_line(tmp_path, outcrop):
-    """Exit code 2, nothing of OpenZGY's own prints."""
+def test_the_command_line_prints_one_error(tmp_path, outcrop):
+    """A damaged file gives exit code 2 and no output of OpenZGY."""
     raw = bytearray(write_zgy(tmp_path / "v.zgy", noise()).read_bytes())
     raw[103:107] = (-5).to_bytes(4, "little", signed=True)
     (tmp_path / "bad.zgy").write_bytes(raw)

@@ -20,7 +20,7 @@ from outcrop.datasets.survey import write_synthetic
 
 
 def write(folder):
-    """Make a survey of three lines, decide a little of everything, label two lines, and decide once more."""
+    """Make a survey of three lines, log decisions of every kind, label two lines, and log further decisions."""
     volume = folder / "survey.sgy"
     write_synthetic(volume, (3, 56, 64), seed=0)
     with oc.Job(folder / "survey.outcrop", volume=volume) as job:
@@ -46,7 +46,7 @@ def write(folder):
 
 
 def write_facts(folder, name):
-    """Write what this version says of the job: its status, and the labels that it shows."""
+    """Write status, decisions and labels of the job as this version reports them."""
     with oc.Job(folder / "survey.outcrop") as job:
         (folder / f"{name}.json").write_text(json.dumps(job.status(), default=float))
         labels = job.labels

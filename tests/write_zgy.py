@@ -1,4 +1,4 @@
-"""ZGY files for tests and benchmarks, written by OpenZGY."""
+"""Write ZGY files for tests and benchmarks with OpenZGY."""
 
 import numpy as np
 
@@ -23,16 +23,16 @@ def write_zgy(
     Parameters
     ----------
     first, step : (int, int)
-        Number of the first inline and crossline, and how they go on.
+        Number of the first inline and crossline, and their steps.
     start, interval : float
         First sample and interval, in `unit`.
     kind : {"float", "int16", "int8"}
     unit : {"ms", "s", "m", "ft", ""}
-        Of the sample axis; where it is empty the file does not say what its samples measure.
+        Unit of the sample axis; with "" the file does not state it.
     corners : list of (X, Y), optional
-        Of first and last inline on the first crossline, then on the last; by default 25 m x 12.5 m.
+        Corners: first and last inline on the first crossline, then on the last; by default bins of 25 m x 12.5 m.
     **more
-        Of ``ZgyWriter``, for instance ``bricksize``.
+        Options of ``ZgyWriter``, for instance ``bricksize``.
     """
     api = openzgy()
     values = np.asarray(values, np.float32)
@@ -62,6 +62,6 @@ def write_zgy(
 
 
 def header_size(path):
-    """Bytes of all headers of a ZGY file, its tables of bricks included."""
+    """Return the number of bytes of all headers of a ZGY file, including its tables of bricks."""
     with openzgy().ZgyReader(str(path)) as reader:
         return int(reader._meta._oh._bricklupoff + reader._meta._oh._bricklupsize)

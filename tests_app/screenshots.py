@@ -1,4 +1,4 @@
-"""Make the pictures of docs/app.md again: python tests_app/screenshots.py docs/app (needs chromium)."""
+"""Make the pictures of docs/app.md: python tests_app/screenshots.py docs/app (needs chromium)."""
 
 import io
 import sys
@@ -14,7 +14,7 @@ EXEMPLARS = {"chaotic": (356, 228), "other": (433, 104), "fault": (429, 688), "s
 
 
 def main(folder):
-    """Walk through the page on a synthetic survey and keep a picture of each step."""
+    """Use the page on a synthetic survey, and save a picture of each step."""
     survey = Path(tempfile.mkdtemp()) / "survey.sgy"
     truth = datasets.write_synthetic(survey, (60, 160, 200), seed=0)
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -24,13 +24,13 @@ def main(folder):
 
 
 def walk(tab, folder):
-    """Everything an interpreter does, with a picture of each step."""
+    """Do the work of an interpreter in all steps, and save a picture of each step."""
 
     def keep(name):
         tab.page.wait_for_timeout(700)
         picture = Image.open(io.BytesIO(tab.page.screenshot()))
-        few = picture.convert("RGB").quantize(255, method=Image.Quantize.MAXCOVERAGE)  # keeps the class colours
-        few.save(folder / f"{name}.png", optimize=True)
+        reduced = picture.convert("RGB").quantize(255, method=Image.Quantize.MAXCOVERAGE)  # keeps the class colours
+        reduced.save(folder / f"{name}.png", optimize=True)
 
     tab.line(116)
     tab.page.mouse.move(*tab.pixel(380, 300))
@@ -86,7 +86,7 @@ def walk(tab, folder):
     tab.page.get_by_role("button", name="Close").click()
     tab.step("1 Exemplars")
     tab.page.get_by_role("button", name="Find patches unlike anything marked").click()
-    tab.wait_model("unseen-note", "m.text.includes('Nothing you marked')")
+    tab.wait_model("unseen-note", "m.text.includes('Unlike everything you marked')")
     tab.page.get_by_text("Unlike anything marked").evaluate("heading => heading.scrollIntoView()")
     keep("unseen")
     tab.close()

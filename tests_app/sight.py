@@ -1,4 +1,4 @@
-"""How different two colours look."""
+"""The perceived difference of two colours."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721
 
 
 def lab(rgb):
-    """CIE L*a*b* (D65) of sRGB colours, 0 to 255; shape (..., 3)."""
+    """Return CIE L*a*b* (D65) of sRGB colours, 0 to 255; shape (..., 3)."""
     share = np.asarray(rgb, float) / 255
     linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
     ratio = linear @ XYZ.T / XYZ.sum(axis=1)
@@ -15,11 +15,11 @@ def lab(rgb):
 
 
 def difference(one, other):
-    """CIEDE2000 difference of two colours in L*a*b*.
+    """Return the CIEDE2000 difference of two colours in L*a*b*.
 
     Notes
     -----
-    As in CIE 142-2001, with the three weights 1.
+    The formula of CIE 142-2001, with all three weights equal to 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What an interpreter does in the browser, for the tests and the screenshots."""
+"""Actions of an interpreter in the browser, for the tests and the screenshots."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
-STATE = tempfile.mkdtemp()  # where the servers remember their addresses
+STATE = tempfile.mkdtemp()  # folder in which the servers store their addresses
 NOTES = """(function all(root) {
   let found = [...root.querySelectorAll(".card .note")];
   for (const one of root.querySelectorAll("*")) if (one.shadowRoot) found = found.concat(all(one.shadowRoot));
@@ -23,7 +23,7 @@ NOTES = """(function all(root) {
 
 @contextlib.contextmanager
 def chromium():
-    """A headless Chromium."""
+    """Open a headless Chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as api:
@@ -34,7 +34,7 @@ def chromium():
 
 @contextlib.contextmanager
 def server(*words, folder=None):
-    """The command `outcrop app` in a process of its own; gives its address and the process."""
+    """Run `outcrop app` in a process; yield its address and the process."""
     command = [sys.executable, "-m", "outcrop", "app", *map(str, words), "--no-browser"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "XDG_STATE_HOME": STATE}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)  # the same package in any folder
@@ -46,12 +46,12 @@ def server(*words, folder=None):
 
 
 def expression(name, code):
-    """JavaScript for an expression of the Bokeh model `m` of that name."""
+    """Return JavaScript for an expression of `m`, the Bokeh model with a name."""
     return f"(() => {{const m = Bokeh.documents[0].get_model_by_name('{name}'); return {code}}})()"
 
 
 class Tab:
-    """A tab of the browser and what an interpreter does in it."""
+    """A tab of the browser with the actions of an interpreter."""
 
     def __init__(self, browser, address, screen=(1440, 900)):
         self.errors, self.foreign = [], []
@@ -71,7 +71,7 @@ class Tab:
         self.page.wait_for_function("Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name('section'))?.frame")
 
     def press(self, *keys):
-        """Press keys, one after the other."""
+        """Press keys in order."""
         for key in keys:
             self.page.keyboard.press(key)
 
@@ -80,15 +80,15 @@ class Tab:
             self.foreign.append(url)
 
     def model(self, name, code):
-        """Value of an expression of the Bokeh model `m` of that name."""
+        """Return the value of an expression of `m`, the Bokeh model with a name."""
         return self.page.evaluate(expression(name, code))
 
     def wait_model(self, name, code, **options):
-        """Wait until an expression of the Bokeh model `m` of that name is true."""
+        """Wait until an expression of `m`, the Bokeh model with a name, is true."""
         self.page.wait_for_function(expression(name, code), **options)
 
     def pixel(self, x, y, name="section"):
-        """Where a point of a plot lies on the screen."""
+        """Return the position of a point of a plot on the screen."""
         return self.page.evaluate(
             """([x, y, name]) => {
               const view = Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name(name));
@@ -103,7 +103,7 @@ class Tab:
         self.page.mouse.click(*self.pixel(x, y, name))
 
     def step(self, name):
-        """Open a step by the name of its tab."""
+        """Show a step by the name of its tab."""
         self.page.get_by_text(name, exact=True).click()
 
     def exemplar(self, name, x, y):
@@ -123,7 +123,7 @@ class Tab:
         self.wait_model("section", f"m.title.text === 'inline {number}'")
 
     def drag(self, *points, steps=6, rest=0):
-        """Drag the mouse over the section; before it moves it may rest for some milliseconds."""
+        """Drag the mouse over the section, after a rest of some milliseconds."""
         self.page.mouse.move(*self.pixel(*points[0]))
         self.page.mouse.down()
         self.page.wait_for_timeout(rest)
@@ -145,7 +145,7 @@ class Tab:
     def paint(self, name, *points):
         """Paint a stroke of a class."""
         self.page.locator("select[name='brush-class']").select_option(name)
-        self.press("b")  # a list whose value is chosen again says nothing
+        self.press("b")  # choosing the present value of a list sends no event
         self.wait_model("tool", "m.active === 2")
         self.wait_model("pan", "!m.active")
         self.drag(*points)
@@ -158,7 +158,7 @@ class Tab:
         self.wait_model("exported", "m.text.includes('labels.sgy')")
 
     def audit(self, of):
-        """Begin an audit of patches or labels."""
+        """Start an audit of patches or labels."""
         self.step("4 Results")
         self.page.get_by_role("button", name=f"the {of}").click()
         self.page.get_by_role("button", name="Ask 30 questions").click()
@@ -168,11 +168,11 @@ class Tab:
         self.page.locator(".question .where", has_text=re.compile(f"^{number} of ")).wait_for()
 
     def notes(self):
-        """Text below the thumbnails of the exemplars."""
+        """Return the texts below the thumbnails of the exemplars."""
         return self.page.locator(".card:has(button.remove) .note").all_inner_texts()
 
     def close(self):
-        """Close it; nothing may have gone wrong, and nothing may have been asked of another computer."""
+        """Close the tab; check that no error occurred and no other computer was contacted."""
         self.page.close()
         assert not self.errors
         assert not self.foreign

@@ -1,4 +1,4 @@
-"""Classes are told apart by their default colours, by the colour-blind too, as Chromium draws them for such eyes."""
+"""The default colours of classes can be distinguished, also with colour vision deficiencies (simulated by Chromium)."""
 
 import io
 import itertools
@@ -15,14 +15,14 @@ from outcrop import datasets
 pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
 SIGHTS = ("none", "protanopia", "deuteranopia", "tritanopia")  # deficiencies that Chromium simulates
-# CIEDE2000; about 2 is just seen side by side. Measured, least of all sights: 15.9 between swatches and 13.4 between
-# labels of opacity .35 over the section.
+# CIEDE2000 differences; a difference of about 2 is just visible side by side. Measured minimum over all sights: 15.9
+# between swatches, and 13.4 between labels with opacity 0.35 over the section.
 LEAST_SWATCH, LEAST_LABEL = 14, 10
 
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    """A job with four classes on a labelled line."""
+    """Return the path of a job with four classes and a labelled line."""
     folder = tmp_path_factory.mktemp("colours")
     truth = oc.open_volume(datasets.write_synthetic(folder / "survey.sgy", (30, 160, 160), seed=0))
     with oc.Job(folder / "job.outcrop", volume=folder / "survey.sgy") as one:
@@ -35,18 +35,18 @@ def job(tmp_path_factory):
 
 
 def pixels(tab):
-    """The page as it is drawn, shape (height, width, 3)."""
+    """Return a screenshot of the page, shape (height, width, 3)."""
     return np.asarray(Image.open(io.BytesIO(tab.page.screenshot())).convert("RGB"))
 
 
 def least(colours):
-    """Smallest difference of two colours, and which ones."""
+    """Return the smallest difference between two colours, with the names of both."""
     pairs = itertools.combinations(colours.items(), 2)
     return min((difference(lab(a), lab(b)), one, other) for (one, a), (other, b) in pairs)
 
 
 def swatches(tab, picture):
-    """Colour of each class in the legend."""
+    """Return the colour of each class in the legend."""
     found = {}
     for chip in tab.page.locator(".chip").all():
         box = chip.locator(".swatch").bounding_box()
@@ -56,7 +56,7 @@ def swatches(tab, picture):
 
 
 def labels(tab, picture):
-    """Mean colour of the labels of each class over the section."""
+    """Return the mean colour of the labels of each class over the section."""
     codes = np.reshape(tab.model("labels", "Array.from(m.data_source.data.image[0])"), (160, 160))
     names = tab.model("section", "m.tags[0].classes")
     (left, top), (right, bottom) = tab.pixel(300, 0), tab.pixel(459, 636)
@@ -66,12 +66,12 @@ def labels(tab, picture):
     return {name: drawn[codes == code].mean(axis=0) for code, name in enumerate(names, 1) if (codes == code).any()}
 
 
-def test_colours_are_told_apart_by_all_eyes(job, browser):
-    """The smallest difference between two classes, in the legend and over the section, for every kind of eyes."""
+def test_colours_can_be_distinguished_with_any_colour_vision(job, browser):
+    """In the legend and over the section, every pair of classes differs enough for every kind of colour vision."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.line(116)
-        for layer in ("fault sticks", "exemplars"):  # they lie over the labels
+        for layer in ("fault sticks", "exemplars"):  # these layers cover the labels
             tab.page.get_by_role("button", name=layer, exact=True).click()
         tab.page.locator(".chip", has_text="other").click()  # the background has no colour at first
         tab.page.locator(".chip[aria-pressed=true]", has_text="other").wait_for()

@@ -1,4 +1,4 @@
-"""Nothing painted is lost: servers that end or stall in the middle of it, and sections that change."""
+"""No stroke is lost when the server ends or stalls during painting, or when the section changes."""
 
 import re
 import signal
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"
 
 
 def strokes(job):
-    """Line, first trace and class of every stroke."""
+    """Return line, first trace and class of every stroke."""
     return [
         (one["points"][0][0], round(one["points"][0][1]), one["class"]) for one in oc.Job(job).plan.state.strokes
     ]  # fmt: skip
 
 
 def wait_strokes(job, count, seconds=20):
-    """Wait until a job has so many strokes."""
+    """Wait until a job has a number of strokes."""
     end = time.monotonic() + seconds
     while len(strokes(job)) < count and time.monotonic() < end:
         time.sleep(0.1)
@@ -29,15 +29,15 @@ def wait_strokes(job, count, seconds=20):
 
 
 def take_brush(tab, number="1"):
-    """Take the brush, on inline 116."""
+    """Show inline 116 and select the brush."""
     tab.line(116)
     tab.press("b")
     tab.wait_model("tool", "m.active === 2")
     tab.press(number)
 
 
-def test_a_mouse_may_rest_before_it_moves(job, browser):
-    """Whoever aims carefully keeps the stroke, and a dab that is held; a tool taken by its key paints at once."""
+def test_a_stroke_may_begin_with_a_rest_of_the_mouse(job, browser):
+    """A drag after a rest and a long click are stored as strokes; a tool selected by its key paints at once."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         take_brush(tab)
@@ -50,32 +50,32 @@ def test_a_mouse_may_rest_before_it_moves(job, browser):
         tab.close()
 
 
-def test_strokes_outlive_the_server(job, browser):
-    """What is painted while the server dies is said to wait in the tab, and stored once when another one is there."""
+def test_strokes_survive_the_end_of_the_server(job, browser):
+    """Strokes painted while the server ends wait in the tab, and a new server stores each of them once."""
     with server(job) as (address, process):
         tab, other = Tab(browser, address), Tab(browser, address)
         take_brush(tab)
         other.line(120)
         tab.drag((320, 200), (330, 220))
         wait_strokes(job, 1)
-        process.send_signal(signal.SIGSTOP)  # it can answer nothing any more
+        process.send_signal(signal.SIGSTOP)  # the stopped server cannot answer
         tab.press("2")
         tab.drag((340, 200), (350, 220))
         tab.page.mouse.move(*tab.pixel(360, 200))
         tab.page.mouse.down()
         tab.page.mouse.move(*tab.pixel(370, 220), steps=6)
         process.send_signal(signal.SIGKILL)  # in the middle of a drag
-        # three where the server could not say any more that it has the first one
-        said = tab.page.locator("#connection-lost", has_text=re.compile("[23] strokes are not saved yet"))
-        said.wait_for(timeout=8000)
+        # 3 if the server could not confirm the first stroke before it was stopped
+        banner = tab.page.locator("#connection-lost", has_text=re.compile("[23] strokes are not saved yet"))
+        banner.wait_for(timeout=8000)
         tab.page.mouse.up()
     assert len(strokes(job)) == 1
     with server(job) as (again, _):
         assert again == address
-        back = time.monotonic()
+        restarted = time.monotonic()
         tab.page.wait_for_selector("#connection-lost", state="hidden", timeout=60_000)
         tab.ready()
-        assert time.monotonic() - back < 30  # seconds, on a machine with other work
+        assert time.monotonic() - restarted < 30  # seconds, on a machine with other work
         wait_strokes(job, 3)
         tab.wait_model("section", "m.title.text === 'inline 116'")  # each tab shows the section it showed before
         other.page.wait_for_selector("#connection-lost", state="hidden", timeout=60_000)
@@ -90,14 +90,14 @@ def test_strokes_outlive_the_server(job, browser):
             one.page.close()
 
 
-def test_a_stall_needs_no_reload(job, browser):
-    """A server that was silent for ten seconds goes on with the same page, and has what was painted meanwhile."""
+def test_a_stall_of_the_server_needs_no_reload(job, browser):
+    """After a stall of ten seconds the page continues without a reload, and strokes of that time are stored."""
     with server(job) as (address, process):
         tabs = [Tab(browser, address), Tab(browser, address)]
         take_brush(tabs[0])
-        asked = []
+        requested = []
         for tab in tabs:
-            tab.page.on("request", lambda request: asked.append(request.url))
+            tab.page.on("request", lambda request: requested.append(request.url))
             tab.page.evaluate("window.same = true")
         process.send_signal(signal.SIGSTOP)
         tabs[0].drag((320, 200), (330, 220))
@@ -111,13 +111,13 @@ def test_a_stall_needs_no_reload(job, browser):
             tab.page.wait_for_selector("#connection-lost", state="hidden", timeout=10_000)
         wait_strokes(job, 2, 5)
         assert all(tab.page.evaluate("window.same") for tab in tabs)
-        assert {url.rsplit("/", 1)[1] for url in asked} == {"alive"} and len(asked) < 10
+        assert {url.rsplit("/", 1)[1] for url in requested} == {"alive"} and len(requested) < 10
         for tab in tabs:
             tab.close()
 
 
-def test_a_stroke_belongs_to_the_line_it_was_begun_on(job, browser):
-    """Arrows do not end a drag, and corners stay on their line whatever is in view when they are ended."""
+def test_a_stroke_belongs_to_the_line_on_which_it_began(job, browser):
+    """Arrow keys do not end a drag, and an outline is stored on its own line even if another section is in view."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         take_brush(tab)
@@ -140,7 +140,7 @@ def test_a_stroke_belongs_to_the_line_it_was_begun_on(job, browser):
             else:
                 tab.page.get_by_text("time", exact=True).first.click()
             tab.wait_model("section", f"m.title.text.startsWith('{title}')")
-            tab.wait_model("preview", "m.data_source.data.image.length === 0")  # it is not of this section
+            tab.wait_model("preview", "m.data_source.data.image.length === 0")  # the outline is not on this section
             tab.click(*((420, 350) if key else (380, 110)))
             tab.wait_model("status", "m.text.includes('An outline on inline 116 is not finished')")
             tab.press("Enter")
@@ -152,8 +152,8 @@ def test_a_stroke_belongs_to_the_line_it_was_begun_on(job, browser):
         tab.close()
 
 
-def test_the_readout_is_that_of_now(job, browser):
-    """What is read under the cursor follows the section."""
+def test_the_readout_follows_the_section(job, browser):
+    """The readout under the cursor shows the new section after a step."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.line(116)
@@ -164,13 +164,13 @@ def test_the_readout_is_that_of_now(job, browser):
         tab.close()
 
 
-def test_a_page_that_lost_its_server_before_it_was_drawn(job, browser):
-    """It says so instead of staying blank, and opens when a server is back."""
+def test_a_page_whose_server_ended_before_it_was_drawn(job, browser):
+    """It shows a message instead of a blank page, and opens when a server runs again."""
     with server(job) as (address, process):
         page = browser.new_page()
 
         def answer(route):
-            """Hand over the page, from a server that ends before anything else is asked for."""
+            """Pass on the page, and end the server before other requests."""
             response = route.fetch()
             process.kill()
             process.wait()

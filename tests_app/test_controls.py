@@ -1,4 +1,4 @@
-"""The controls of the page in a real browser: brush, keys, legend, gallery, what survives a restart, small screens."""
+"""The controls of the page in a real browser: brush, keys, legend, gallery, restart of the server, small screens."""
 
 import shutil
 import signal
@@ -20,7 +20,7 @@ PLACES = {"fault": (116, 397, 416), "other": (116, 435, 100), "chaotic": (116, 3
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory):
-    """A job with three classes, retrieved patches and two labelled lines."""
+    """Return the path of a job with three classes, retrieved patches and two labelled lines."""
     folder = tmp_path_factory.mktemp("labelled")
     datasets.write_synthetic(folder / "survey.sgy", (30, 160, 160), seed=0)
     with oc.Job(folder / "job.outcrop", volume=folder / "survey.sgy") as job:
@@ -34,12 +34,12 @@ def labelled(tmp_path_factory):
 
 @pytest.fixture
 def job(labelled, tmp_path):
-    """A copy of it to decide in."""
+    """Return the path of a copy that a test may change."""
     return shutil.copytree(labelled, tmp_path / "job.outcrop")
 
 
 def codes(tab, name):
-    """Samples of a picture that are not 0, as (trace, time) in survey labels."""
+    """Return the samples of a picture that are not 0, as (trace, time) in survey labels."""
     found = tab.model(
         name,
         """(() => { const d = m.data_source.data, out = [];
@@ -54,8 +54,8 @@ def codes(tab, name):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_the_brush_paints_what_it_shows(job, browser, screen):
-    """By keys: the outline has the size of the brush, and the samples of the preview are those painted."""
+def test_the_brush_paints_the_samples_of_its_preview(job, browser, screen):
+    """With keys: the outline has the size of the brush, and the samples of the preview are painted."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
@@ -76,7 +76,7 @@ def test_the_brush_paints_what_it_shows(job, browser, screen):
         tab.wait_model("preview", "m.data_source.data.image.length === 0")
         tab.press("s")
         tab.wait_model("painted", "!m.visible")
-        # with the brush in hand a held Space pans, the wheel zooms, and nothing is painted
+        # with the brush selected, holding Space pans, the wheel zooms, and nothing is painted
         before = tab.model("section", "m.x_range.start")
         tab.page.keyboard.down("Space")
         tab.drag((380, 300), (360, 300))
@@ -84,7 +84,7 @@ def test_the_brush_paints_what_it_shows(job, browser, screen):
         tab.wait_model("section", f"Math.abs(m.x_range.start - {before} - 20) < 2")
         tab.page.mouse.wheel(0, -600)
         tab.wait_model("section", "m.x_range.end - m.x_range.start < 150")
-        # another step puts the brush away
+        # another step selects the tool Navigate
         tab.step("4 Results")
         tab.wait_model("tool", "m.active === 0")
         tab.drag((380, 300), (390, 300))
@@ -93,8 +93,8 @@ def test_the_brush_paints_what_it_shows(job, browser, screen):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_keys_for_everything_and_none_in_a_field(job, browser, screen):
-    """Tools, classes, lines and undo by keys; what is typed into a field is text."""
+def test_keys_work_outside_input_fields(job, browser, screen):
+    """Keys select tools and classes, change lines and undo; keys typed into a field are text."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
@@ -116,7 +116,7 @@ def test_keys_for_everything_and_none_in_a_field(job, browser, screen):
         for key, says in (("r", "right"), ("w", "wrong"), ("e", "erase")):
             tab.press(key)
             tab.wait_model("brush-class", f"m.value === '{says}'")
-        if tab.page.locator("#key-list").is_visible():  # it lies over the section of a small window
+        if tab.page.locator("#key-list").is_visible():  # it covers the section of a small window
             tab.page.locator("#key-list").click()
         tab.page.mouse.move(*tab.pixel(380, 300))
         tab.page.mouse.wheel(0, -600)
@@ -134,7 +134,7 @@ def test_keys_for_everything_and_none_in_a_field(job, browser, screen):
 
 
 def chosen(tab):
-    """What an interpreter has chosen in the view."""
+    """Return the choices of the view."""
     found = {name: tab.model(name, "m.value") for name in ("gain", "exaggeration", "radius", "brush-class")}
     found |= {name: tab.model(name, "m.active") for name in ("scheme", "polarity", "overlay", "tool")}
     found["shown"] = [eye.get_attribute("aria-pressed") for eye in tab.page.locator(".layer .eye").all()]
@@ -149,7 +149,7 @@ def chosen(tab):
 
 
 def test_the_view_survives_a_reload_and_a_restart(job, browser):
-    """What is chosen comes back; the address stays; an open tab goes on by itself when the server is back."""
+    """The choices and the address are restored, and an open tab continues by itself after a restart of the server."""
     with server(job) as (address, process):
         tab = Tab(browser, address)
         tab.line(117)
@@ -177,7 +177,7 @@ def test_the_view_survives_a_reload_and_a_restart(job, browser):
         assert chosen(tab) == before
         process.send_signal(signal.SIGKILL)
         tab.page.wait_for_selector("#connection-lost", state="visible", timeout=30_000)
-        assert "this page goes on by itself" in tab.page.locator("#connection-lost").inner_text()
+        assert "this page then continues by itself" in tab.page.locator("#connection-lost").inner_text()
     with server(job) as (again, _):
         assert again == address
         tab.page.wait_for_selector("#connection-lost", state="hidden", timeout=60_000)
@@ -185,7 +185,7 @@ def test_the_view_survives_a_reload_and_a_restart(job, browser):
         tab.wait_model("colour-bar", "m.visible")
         tab.page.locator(".chip.hidden").wait_for()
         assert chosen(tab) == before
-        with server(job) as (other, _):  # while it runs a second one has an address of its own
+        with server(job) as (other, _):  # a second server at the same time has another address
             assert other != address
         tab.page.close()
     assert not tab.foreign and not [text for text in tab.errors if "WebSocket" not in text and "ERR_" not in text]
@@ -193,7 +193,7 @@ def test_the_view_survives_a_reload_and_a_restart(job, browser):
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_labels_shares_limit_and_changes(job, browser, screen):
-    """Shares of the classes, classes hidden, a limit that is a decision, and what a correction changed."""
+    """The page shows shares of classes, hides classes, logs the minimum confidence, and shows changed labels."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
@@ -204,7 +204,7 @@ def test_labels_shares_limit_and_changes(job, browser, screen):
         tab.wait_model("labels", "m.glyph.color_mapper.palette[3] === '#00000000'")
         tab.page.locator(".chip", has_text="chaotic").click()
         tab.wait_model("labels", "m.glyph.color_mapper.palette[3] !== '#00000000'")
-        # a limit that is let go of reaches the job
+        # releasing the slider logs the limit in the job
         box = tab.page.locator(".noUi-target:visible").nth(2).bounding_box()
         tab.page.mouse.move(box["x"] + 1, box["y"] + box["height"] / 2)
         tab.page.mouse.down()
@@ -222,10 +222,10 @@ def test_labels_shares_limit_and_changes(job, browser, screen):
         labels = oc.Job(job).labels.sel(inline=116)
         shown = np.reshape(tab.model("labels", "Array.from(m.data_source.data.image[0])"), (160, 160)).T > 0
         certain, near = (labels["label"] < 255).values, np.abs(labels["confidence"].values - 255 * limit) <= 1
-        assert 0 < certain.mean() < 1 and (shown == certain)[~near].all()  # the screen has 8 bits of confidence
+        assert 0 < certain.mean() < 1 and (shown == certain)[~near].all()  # the page has 8 bits of confidence
         tab.press("Control+z")
         tab.wait_model("confidence", "m.value === 0")
-        # a stroke: what changed is shown, and what was before while a key is held
+        # after a stroke: show the changes, and the labels before it while C is held
         before = tab.model("labels", "Array.from(m.data_source.data.image[0])")
         tab.step("3 Labels")
         tab.page.get_by_role("button", name="changes", exact=True).click()
@@ -247,8 +247,8 @@ def test_labels_shares_limit_and_changes(job, browser, screen):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_a_class_that_vanishes_is_said(job, browser, screen):
-    """A class painted over is marked in the legend and named with its share of before; undo takes the words back."""
+def test_a_class_that_vanishes_is_reported(job, browser, screen):
+    """A class that is painted over is marked in the legend with its earlier share; undo clears the warning."""
     with oc.Job(job) as notebook:
         notebook.paint("fault", [(116, 300, 0), (116, 459, 0), (116, 459, 636), (116, 300, 636)], filled=True)
         notebook.paint("chaotic", [(116, 360, 300), (116, 390, 300)], radius=6)  # the only other class of the line
@@ -271,7 +271,7 @@ def test_a_class_that_vanishes_is_said(job, browser, screen):
 
 
 def test_shares_across_lines(job, browser):
-    """On crosslines and time slices the legend has the shares of what is labelled there."""
+    """On crosslines and time slices, the legend shows the shares of the labels in view."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         for direction in ("crossline", "time"):
@@ -286,19 +286,19 @@ def test_shares_across_lines(job, browser):
 
 
 def shown(tab):
-    """Label codes as the browser has them, shape (n_traces, n_samples)."""
+    """Return the label codes in the browser, shape (n_traces, n_samples)."""
     return np.reshape(tab.model("labels", "Array.from(m.data_source.data.image[0])"), (160, 160)).T
 
 
 def wait_learnt(tab, strokes):
-    """Wait until the mapping has learnt from so many strokes, and other lines too."""
+    """Wait until the mapping has learnt from a number of strokes, and other lines are updated."""
     done = ["'learning'", "'follow'", "'stale'"]
     done = " && ".join(f"!m.text.includes({word})" for word in done)
     tab.wait_model("changed", f"m.text.includes('strokes painted: {strokes}') && {done}")
 
 
 def test_a_stroke_teaches_at_once(job, browser):
-    """The line changes without a button, the mapping learns behind, other lines follow, undo brings all back."""
+    """A stroke changes its line, then the mapping learns, other lines are updated, and undo restores all labels."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.line(116)
@@ -306,7 +306,7 @@ def test_a_stroke_teaches_at_once(job, browser):
         tab.wait_model("brush-class", "m.value === 'chaotic'")
         before = shown(tab)
         tab.drag((420, 120), (440, 120))
-        tab.drag((420, 500), (440, 500))  # a second one while the first is learnt from
+        tab.drag((420, 500), (440, 500))  # a second stroke while the mapping learns from the first
         tab.wait_model("changed", "m.text.includes('learning')")
         wait_learnt(tab, 2)
         tab.wait_model("changed", "m.text.includes('the last correction changed')")
@@ -324,8 +324,8 @@ def test_a_stroke_teaches_at_once(job, browser):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_lines_outlines_and_what_is_wrong(job, browser, screen):
-    """A line of two points, an outline of clicks that is filled; what is wrong is striped and gets another label."""
+def test_lines_outlines_and_wrong_labels(job, browser, screen):
+    """A line of two points, a filled outline of clicks; samples marked wrong are striped and get another label."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
@@ -340,7 +340,7 @@ def test_lines_outlines_and_what_is_wrong(job, browser, screen):
         for corner in ((400, 300), (430, 300)):
             tab.click(*corner)
             tab.page.wait_for_timeout(350)
-        tab.press("Escape")  # dropped
+        tab.press("Escape")  # discarded
         tab.wait_model("preview", "m.data_source.data.image.length === 0")
         line = codes(tab, "painted")
         for corner in ((400, 300), (430, 320), (420, 400), (405, 420)):
@@ -364,8 +364,8 @@ def test_lines_outlines_and_what_is_wrong(job, browser, screen):
         tab.close()
 
 
-def test_strokes_leave_other_views_free(job, browser):
-    """Filled over labels; outlines over confidence, changes and beyond the line of a swipe; gone with their class."""
+def test_strokes_do_not_cover_other_views(job, browser):
+    """Strokes are filled over labels, and outlines over confidence, changes and the right side of a swipe."""
     with oc.Job(job) as notebook:
         notebook.paint("chaotic", [(116, 340, 300), (116, 420, 300)], radius=6)
         notebook.label([116])
@@ -398,8 +398,8 @@ def test_strokes_leave_other_views_free(job, browser):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_where_next_is_one_key_away(job, browser, screen):
-    """N goes to an uncertain place, N again to another one; both are marked."""
+def test_a_key_goes_to_the_next_uncertain_place(job, browser, screen):
+    """N goes to an uncertain place, N again to another place; both are marked as seen."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.step("3 Labels")
@@ -411,7 +411,7 @@ def test_where_next_is_one_key_away(job, browser, screen):
                 f"() => {NOTES}.filter((one) => one.textContent.includes('seen')).length === {number}"
             )
             notes = tab.page.locator(".card .note", has_text="seen").all_inner_texts()
-            assert all(note.startswith("inline 11") for note in notes)  # what is cut is not the number
+            assert all(note.startswith("inline 11") for note in notes)  # a truncated text keeps the number
             seen.append(
                 [
                     tab.model("section", "m.title.text"),
@@ -423,19 +423,19 @@ def test_where_next_is_one_key_away(job, browser, screen):
 
 
 def gallery(tab):
-    """Places of the patches of the gallery, in their order."""
+    """Return the places of the patches of the gallery, in order."""
     return tab.page.locator(".card:has(button.accept) .note").all_inner_texts()
 
 
 def ranks(tab):
-    """Ranks of the patches of the gallery, in their order."""
+    """Return the ranks of the patches of the gallery, in order."""
     titles = tab.page.locator(".card:has(button.accept) .line span").all_inner_texts()
     return [int(title.split(".")[0]) for title in titles]
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_the_gallery_stays_and_lists_what_was_rejected(job, browser, screen):
-    """Yes and no mark patches where they stand; rejected ones can be taken back; numbers and sizes are chosen."""
+def test_the_gallery_keeps_its_order_and_lists_rejected_patches(job, browser, screen):
+    """Verdicts mark patches without sorting them, rejections can be cleared, and number and size can be chosen."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
@@ -451,7 +451,7 @@ def test_the_gallery_stays_and_lists_what_was_rejected(job, browser, screen):
         assert gallery(tab) == before
         tab.page.get_by_role("button", name="Re-rank").click()
         accepted, rejected = before[7], before[2]
-        for _ in range(600):  # a ranking may still be under way; the order follows it
+        for _ in range(600):  # the order follows a ranking that may still run
             after = gallery(tab)
             if after[0] == accepted and rejected not in after:
                 break
@@ -462,13 +462,13 @@ def test_the_gallery_stays_and_lists_what_was_rejected(job, browser, screen):
         tab.wait_model("gallery-note", "!m.text.includes('rejected')")
         assert [one.accept for one in oc.Job(job).plan.state.verdicts] == [True]
         tab.page.get_by_role("button", name="rejected (0)").click()
-        # how many
+        # choose the number of patches
         tab.page.get_by_role("button", name="suggested").click()
         tab.wait_model("suggested", "m.disabled")
         tab.model("count", "m.value = 12")
         tab.wait_model("suggested", "!m.disabled")
         tab.wait_model("gallery-note", "m.text.includes('of 12')")
-        # how large
+        # choose the patch size
         tab.step("1 Exemplars")
         tab.page.locator("input[type=text]:visible").last.fill("32,48")
         tab.page.keyboard.press("Enter")
@@ -477,7 +477,7 @@ def test_the_gallery_stays_and_lists_what_was_rejected(job, browser, screen):
         tab.step("2 Retrieved")
         tab.wait_model("gallery-note", "m.text.includes('of older decisions')")
         tab.close()
-    with server(job) as (address, _):  # what was found before is there after a restart, and said to be old
+    with server(job) as (address, _):  # after a restart, the patches are shown as stale
         tab = Tab(browser, address, screen)
         tab.wait_model("gallery-note", "m.text.includes('of older decisions')")
         assert len(gallery(tab)) == 12
@@ -486,7 +486,7 @@ def test_the_gallery_stays_and_lists_what_was_rejected(job, browser, screen):
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_exemplars_are_drawn_and_placed_across_lines(job, browser, screen):
-    """On a crossline and a time slice exemplars are outlined where they cross; a click places one there."""
+    """Crosslines and time slices show the boxes of exemplars that cross them; a click places an exemplar."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         for direction, at, boxes in ((1, "397", 1), (2, "240", 1), (2, "600", 0)):
@@ -504,7 +504,7 @@ def test_exemplars_are_drawn_and_placed_across_lines(job, browser, screen):
         tab.close()
 
 
-def test_a_time_slice_of_one_line_is_seen(browser, tmp_path):
+def test_a_time_slice_of_one_line_is_visible(browser, tmp_path):
     """A volume of one line fills the screen in every direction."""
     np.save(tmp_path / "line.npy", np.random.default_rng(0).normal(size=(1, 120, 100)).astype("f4"))
     with server(tmp_path / "line.npy", "-o", tmp_path / "line.outcrop", "--size", 32) as (address, _):
@@ -519,7 +519,7 @@ def test_a_time_slice_of_one_line_is_seen(browser, tmp_path):
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_nothing_overlaps(job, browser, screen):
-    """On every step no control lies on another or outside the window."""
+    """In every step no control covers another or lies outside the window."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
@@ -535,7 +535,7 @@ def test_nothing_overlaps(job, browser, screen):
                   }
                   if (one.shadowRoot) all(one.shadowRoot); } })(document); return out; }"""
             )  # fmt: skip
-            boxes = [box for box in boxes if box[4] < screen[1]]  # further down a step scrolls
+            boxes = [box for box in boxes if box[4] < screen[1]]  # controls below this are reached by scrolling
             assert len(boxes) > 10
             for i, (name, left, top, right, bottom) in enumerate(boxes):
                 assert left >= 0 and right <= screen[0] + 1, (step, name)
@@ -547,8 +547,8 @@ def test_nothing_overlaps(job, browser, screen):
         tab.close()
 
 
-def test_a_survey_whose_labelling_was_broken_off_is_named(job, browser):
-    """After the server was killed the page says how far it was, and labelling the survey again does the rest."""
+def test_an_interrupted_labelling_of_the_survey_is_reported(job, browser):
+    """After the server was killed, the page shows the progress, and labelling the survey again completes it."""
     with server(job) as (address, process):
         tab = Tab(browser, address)
         tab.step("3 Labels")
@@ -563,7 +563,7 @@ def test_a_survey_whose_labelling_was_broken_off_is_named(job, browser):
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.wait_model(
-            "status", f"m.text.includes('broken off: {done} of 30 lines labelled. Label the survey to go on')"
+            "status", f"m.text.includes('interrupted: {done} of 30 lines are labelled. Label the survey to continue')"
         )
         tab.step("3 Labels")
         tab.page.get_by_role("button", name="Label the survey").click()

@@ -1,4 +1,4 @@
-"""Confirmed lines and the strip over all lines, in a real browser."""
+"""Confirmed lines and the strip of all lines, in a real browser."""
 
 import shutil
 
@@ -19,7 +19,7 @@ LABELS = [106, 110, 116, 117]
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory):
-    """A job with three classes and four labelled lines of thirty."""
+    """Return the path of a job with three classes and four of thirty lines labelled."""
     folder = tmp_path_factory.mktemp("labelled")
     datasets.write_synthetic(folder / "survey.sgy", (30, 160, 160), seed=0)
     with oc.Job(folder / "job.outcrop", volume=folder / "survey.sgy") as job:
@@ -31,12 +31,12 @@ def labelled(tmp_path_factory):
 
 @pytest.fixture
 def job(labelled, tmp_path):
-    """A copy of it to decide in."""
+    """Return the path of a copy that a test may change."""
     return shutil.copytree(labelled, tmp_path / "job.outcrop")
 
 
 def strip(tab, row="image"):
-    """States of the lines, or how sure they are in percent, as the browser has them."""
+    """Return the states of the lines in the browser, or their confidence in percent."""
     return np.array(tab.model("line-states", f"Array.from(m.data_source.data.{row}[0] ?? [])"))
 
 
@@ -46,7 +46,7 @@ def wait_state(tab, line, state):
 
 
 def wait_learnt(tab):
-    """Wait until the mapping has learnt and all labelled lines have followed."""
+    """Wait until the mapping has learnt and all labelled lines are updated."""
     words = ("learning", "follow", "stale")
     done = " && ".join(f"!m.text.includes('{word}')" for word in words)
     tab.wait_model("changed", f"m.text.includes('labelled') && {done}", timeout=200_000)
@@ -54,8 +54,8 @@ def wait_learnt(tab):
 
 @pytest.mark.parametrize("screen", SCREENS)
 @pytest.mark.parametrize("by", ["mouse", "keys"])
-def test_a_line_is_confirmed_and_taken_back(job, browser, screen, by):
-    """Its labels are kept as shown and framed, other lines follow; the second button, or undo, takes it back."""
+def test_a_line_is_confirmed_and_the_confirmation_cleared(job, browser, screen, by):
+    """A confirmed line keeps its labels and has a frame, and other lines are updated; a button or undo clears it."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.step("3 Labels")
@@ -63,13 +63,13 @@ def test_a_line_is_confirmed_and_taken_back(job, browser, screen, by):
         tab.wait_model("line-states", "m.data_source.data.image.length === 1")
         before = np.array(tab.model("labels", "Array.from(m.data_source.data.image[0])"))
         right = tab.page.get_by_role("button", name="Line is right")
-        wrong = tab.page.get_by_role("button", name="Not right any more")
+        wrong = tab.page.get_by_role("button", name="Clear confirmation")
         assert not wrong.is_visible() and not tab.model("confirmed-notice", "m.visible")
 
-        def say(button, key):
+        def act(button, key):
             button.click() if by == "mouse" else tab.press(key)
 
-        say(right, "Shift+C")
+        act(right, "Shift+C")
         wrong.wait_for()
         wait_state(tab, 116, CONFIRMED)
         tab.wait_model("confirmed-notice", "m.visible && m.text.startsWith('✓ Confirmed')")
@@ -81,7 +81,7 @@ def test_a_line_is_confirmed_and_taken_back(job, browser, screen, by):
             assert (kept["confidence"] == 255).all()
         np.testing.assert_array_equal(kept["label"].values.T.ravel(), before)
         np.testing.assert_array_equal(tab.model("labels", "Array.from(m.data_source.data.image[0])"), before)
-        # a crossline shows where the line crosses it, another line shows nothing
+        # a crossline shows the crossing with the line, another line shows nothing
         tab.line(117)
         tab.wait_model("confirmed-notice", "!m.visible")
         assert not wrong.is_visible()
@@ -91,7 +91,7 @@ def test_a_line_is_confirmed_and_taken_back(job, browser, screen, by):
         tab.page.get_by_role("button", name="inline", exact=True).click()
         tab.line(116)
         wrong.wait_for()
-        say(wrong, "Shift+W")
+        act(wrong, "Shift+W")
         wait_state(tab, 116, LABELLED)
         assert not oc.Job(job).plan.state.confirmed
         tab.press("Control+z")  # confirmed again
@@ -100,8 +100,8 @@ def test_a_line_is_confirmed_and_taken_back(job, browser, screen, by):
         tab.close()
 
 
-def test_what_cannot_be_confirmed_is_said(job, browser):
-    """A line without labels and a time slice are refused in words."""
+def test_sections_that_cannot_be_confirmed_are_refused(job, browser):
+    """A line without labels and a time slice are refused with a message."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.line(103)
@@ -117,8 +117,8 @@ def test_what_cannot_be_confirmed_is_said(job, browser):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_the_strip_shows_all_lines_and_leads_to_them(job, browser, screen):
-    """States and confidence of every line; a click shows the line; the line to correct next has a place on it."""
+def test_the_strip_shows_all_lines_and_a_click_opens_one(job, browser, screen):
+    """The strip shows state and confidence of every line; a click shows a line, a button the line to correct next."""
     with oc.Job(job) as notebook:
         notebook.confirm([116])
         notebook.label([116, 117])  # the others are stale
@@ -145,7 +145,7 @@ def test_the_strip_shows_all_lines_and_leads_to_them(job, browser, screen):
         tab.page.get_by_role("button", name="Correct next").click()
         tab.wait_model("section", f"m.title.text === 'inline {advice['line']}'")
         marked = tab.model("marked", "[m.data_source.data.x[0], m.data_source.data.y[0]]")
-        assert np.allclose(marked, advice["place"][1:], atol=30)  # the box around it, moved inwards at the rim
+        assert np.allclose(marked, advice["place"][1:], atol=30)  # centre of its box, which is moved inwards at the rim
         tab.line(117)
         tab.press("Shift+N")
         tab.wait_model("section", f"m.title.text === 'inline {advice['line']}'")

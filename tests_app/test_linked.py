@@ -15,24 +15,24 @@ SCREENS = [(1440, 900), (1000, 700)]
 
 @pytest.fixture
 def survey(tmp_path):
-    """A synthetic survey on disk."""
+    """Return the path of a synthetic survey."""
     datasets.write_synthetic(tmp_path / "survey.sgy", (30, 160, 160), seed=0)
     return tmp_path / "survey.sgy"
 
 
 def cross(tab, name):
-    """Where the crosshair of a view stands."""
+    """Return the position of the crosshair of a view."""
     return tab.model(f"cross-{name}", "[m.data.x[0], m.data.y[0]]")
 
 
 def title(tab, name):
-    """What section a view shows."""
+    """Return the title of the section in a view."""
     return tab.model(name, "m.title.text")
 
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_a_click_moves_the_other_views(survey, browser, screen):
-    """Every view shows its section through the crosshair, whichever of them is clicked, and it survives a reload."""
+    """A click in any view moves the crosshair, the others show their section through it, and a reload keeps it."""
     with server(survey, "--size", 40, folder=survey.parent) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
@@ -48,16 +48,16 @@ def test_a_click_moves_the_other_views(survey, browser, screen):
         volume = oc.open_volume(survey)
         shown = tab.model("linked-amplitudes-1", "Array.from(m.data_source.data.image[0])")
         np.testing.assert_array_equal(np.reshape(shown, (160, 30)), Sections(volume).codes(1, 50))
-        # a small view is clicked: the large one goes there
+        # a click on a small view moves the large view
         tab.click(105, 400, "linked-1")
         tab.wait_model("section", "m.title.text === 'inline 105'")
         tab.wait_model("linked-2", "m.title.text === 'time 400 ms'")
-        # lines change: the crosshairs follow
+        # the crosshairs follow a change of line
         tab.page.mouse.move(5, 5)
         tab.press("ArrowRight")
         tab.wait_model("section", "m.title.text === 'inline 106'")
         tab.wait_model("cross-linked-1", "m.data.x[0] === 106")
-        # another direction becomes the large one, through the crosshair
+        # another direction in the large view shows the section through the crosshair
         tab.page.get_by_text("crossline", exact=True).first.click()
         tab.wait_model("section", "m.title.text === 'crossline 350'")
         tab.wait_model("linked-1", "m.title.text === 'inline 106'")
@@ -72,7 +72,7 @@ def test_a_click_moves_the_other_views(survey, browser, screen):
 
 
 def test_the_mouse_is_shown_in_the_other_views(survey, browser):
-    """What is under the cursor is marked in the others while it moves, and a click with another tool moves nothing."""
+    """The crosshairs of other views follow the mouse, and a click with another tool does not move them."""
     with server(survey, "--size", 40, folder=survey.parent) as (address, _):
         tab = Tab(browser, address)
         tab.line(116)
@@ -98,8 +98,8 @@ def test_the_mouse_is_shown_in_the_other_views(survey, browser):
         tab.close()
 
 
-def test_small_views_have_the_scale_and_the_hatches_of_the_large_one(survey, browser):
-    """A metre of the small time slice is as long across as down; stale lines are hatched in every view."""
+def test_small_views_have_the_scale_and_the_hatching_of_the_large_view(survey, browser):
+    """The small time slice has equal scales across and down; stale lines are hatched in every view."""
     with oc.Job(survey.parent / "job.outcrop", volume=survey) as job:
         job.choose_index(size=40)
         for name, place in (("fault", (116, 377, 316)), ("other", (116, 435, 100))):
@@ -125,7 +125,7 @@ def test_small_views_have_the_scale_and_the_hatches_of_the_large_one(survey, bro
 
 
 def test_uneven_lines_are_numbered(browser, tmp_path):
-    """The ticks of lines side by side show their numbers and nothing between them."""
+    """The ticks of unevenly spaced lines show their numbers, without ticks between the lines."""
     values = np.random.default_rng(0).normal(size=(4, 90, 60)).astype("f4")
     volume = oc.open_volume(values).assign_coords(inline=[61, 211, 231, 281])
     explorer = oc.explore(volume, job=tmp_path / "uneven.outcrop", size=32)
@@ -138,8 +138,8 @@ def test_uneven_lines_are_numbered(browser, tmp_path):
     explorer.close()
 
 
-def test_a_narrow_window_holds_the_experts_or_linked_views(survey, browser):
-    """Each closes the other, so that the section stays wide; all steps fit beside it."""
+def test_a_narrow_window_shows_the_expert_section_or_linked_views(survey, browser):
+    """Opening one closes the other, so that the section stays wide; the names of all steps fit next to it."""
     with server(survey, "--size", 40, "--truth", "survey.truth.sgy", folder=survey.parent) as (address, _):
         tab = Tab(browser, address, (1000, 700))
         tab.line(116)

@@ -1,4 +1,4 @@
-"""The interpreter's page in a real browser, from the first look to the exported labels."""
+"""The page in a real browser, from an unknown volume to exported labels."""
 
 import re
 import signal
@@ -18,18 +18,18 @@ SIZE = 40
 
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory):
-    """A synthetic survey on disk."""
+    """Return the path of a synthetic survey."""
     path = tmp_path_factory.mktemp("survey") / "survey.sgy"
     datasets.write_synthetic(path, (30, 160, 160), seed=0)
     return path
 
 
 def overlay_pixels(tab):
-    """How many pixels of the overlay are coloured, as the browser has them now."""
+    """Return the number of coloured pixels of the labels in the browser."""
     return tab.model("labels", "m.data_source.data.image[0].filter((code) => code > 0).length")
 
 
-def test_the_whole_walk(survey, browser, tmp_path):
+def test_the_whole_work_of_an_interpreter(survey, browser, tmp_path):
     """Open, move, zoom, place, retrieve, reject, label, drag the threshold, undo, kill, reopen, export."""
     job = tmp_path / "walk.outcrop"
     truth = survey.with_suffix(".truth.sgy")
@@ -71,7 +71,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         tab.page.locator(f".card:has(button.reject) img[src='{first}']").wait_for(state="detached")
         # label
         tab.label()
-        # drag the threshold: the browser answers alone
+        # drag the threshold: the browser applies it without the server
         before = overlay_pixels(tab)
         box = tab.page.locator(".noUi-target:visible").nth(3).bounding_box()
         tab.page.mouse.move(box["x"] + 1, box["y"] + box["height"] / 2)
@@ -81,10 +81,10 @@ def test_the_whole_walk(survey, browser, tmp_path):
         after = overlay_pixels(tab)
         tab.page.mouse.up()
         assert 0 <= after < before == 160 * 160
-        # the limit was a decision, which is taken back
+        # the limit was a decision, which undo cancels
         tab.press("Control+z")
         tab.wait_model("confidence", "m.value === 0")
-        # swipe: our labels left of the line, the expert's right of it
+        # swipe: labels of the job left of the line, expert labels right of it
         tab.page.get_by_text("Swipe", exact=True).click()
         tab.wait_model("truth", "m.visible && m.data_source.data.image.length")
         tab.drag((tab.model("cut", "m.location"), 300), (340, 300))
@@ -96,7 +96,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
                 assert tab.model(name, seen) == pixels
         tab.page.get_by_text("Mine", exact=True).click()
         tab.wait_model("labels", "m.data_source.data.image[0].every((code) => code > 0)")
-        # undo takes the rejection back: the labels of the line stay, hatched, until it is redone
+        # undo clears the rejection: the labels of the line stay, hatched, until redo
         tab.page.get_by_role("button", name="Undo").click()
         tab.wait_model("gallery-note", "!m.text.includes('rejected')")
         tab.wait_model("stale", "m.data_source.data.left.length === 1")
@@ -106,7 +106,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         tab.wait_model("stale", "m.data_source.data.left.length === 0")
         tab.page.get_by_role("button", name="Undo").click()
         tab.wait_model("stale", "m.data_source.data.left.length === 1")
-        # a server that is gone is no longer "Ready"
+        # without a server, the page shows a banner
         process.send_signal(signal.SIGKILL)
         tab.page.wait_for_selector("#connection-lost", state="visible", timeout=8000)
         assert "What you decided before is saved" in tab.page.locator("#connection-lost").inner_text()
@@ -132,12 +132,12 @@ def test_the_whole_walk(survey, browser, tmp_path):
 
 
 def state(job):
-    """What is decided in a job, as another process reads it."""
+    """Return the state of a job, read as by another process."""
     return oc.Job(job).plan.state
 
 
-def test_a_decision_made_elsewhere_appears(survey, browser, tmp_path):
-    """A class and an exemplar of a notebook are on an open page within two seconds."""
+def test_a_decision_of_another_program_appears(survey, browser, tmp_path):
+    """A class and an exemplar added in a notebook appear on an open page within two seconds."""
     job = tmp_path / "elsewhere.outcrop"
     with server(survey, "-o", job, "--size", SIZE) as (address, _):
         tab = Tab(browser, address)
@@ -149,7 +149,7 @@ def test_a_decision_made_elsewhere_appears(survey, browser, tmp_path):
 
 
 def test_two_tabs_share_one_state(survey, browser, tmp_path):
-    """What one tab does shows in the other, and changes from both at once are all kept."""
+    """Each tab shows the decisions of the other, and simultaneous decisions of both are kept."""
     job = tmp_path / "tabs.outcrop"
     with server(survey, "-o", job, "--size", SIZE) as (address, _):
         one, two = Tab(browser, address), Tab(browser, address)
@@ -172,7 +172,7 @@ def test_two_tabs_share_one_state(survey, browser, tmp_path):
 
 
 def test_brush_keys_and_views(survey, browser, tmp_path):
-    """The brush paints what it passes, keys undo, every direction shows its own axes, a name cannot carry markup."""
+    """The brush paints along the drag, keys undo, every direction shows its axes, and a class name cannot be markup."""
     job = tmp_path / "brush.outcrop"
     with server(survey, "-o", job, "--size", SIZE) as (address, _):
         tab = Tab(browser, address)
@@ -186,10 +186,10 @@ def test_brush_keys_and_views(survey, browser, tmp_path):
         tab.page.keyboard.press("Control+z")
         tab.wait_model("painted", "m.data_source.data.image.length === 0")
         assert state(job).strokes == []
-        tab.step("4 Results")  # which is no place to paint
+        tab.step("4 Results")  # this step selects the tool Navigate
         tab.wait_model("tool", "m.active === 0")
         tab.step("3 Labels")
-        tab.press("b")  # at once
+        tab.press("b")  # immediately after the change of step
         tab.page.wait_for_timeout(1500)
         tab.wait_model("tool", "m.active === 2")
         for name, down in (("crossline", "time (ms)"), ("time", "inline")):
@@ -204,7 +204,7 @@ def test_brush_keys_and_views(survey, browser, tmp_path):
 
 
 def test_choose_a_volume_and_show_it_in_a_frame(survey, browser, tmp_path, monkeypatch):
-    """Without an argument the page offers what lies in the folder; the page also works in a frame, as in a notebook."""
+    """Without an argument the page offers the volumes of the folder; the page also works in the frame of a notebook."""
     monkeypatch.chdir(survey.parent)
     with server("-o", tmp_path / "chosen.outcrop", "--size", SIZE) as (address, _):
         page = browser.new_page()
@@ -224,7 +224,7 @@ def test_choose_a_volume_and_show_it_in_a_frame(survey, browser, tmp_path, monke
 
 
 def test_sticks_are_picked_and_accepted(survey, browser, tmp_path):
-    """Sticks of the line in view appear, a click chooses one, yes outlines it, and it is there on time slices."""
+    """Sticks of the line in view appear, a click chooses one, and accepting it draws its outline."""
     with server(survey, "-o", tmp_path / "sticks.outcrop", "--size", SIZE) as (address, _):
         tab = Tab(browser, address)
         tab.line(112)
@@ -243,7 +243,7 @@ def test_sticks_are_picked_and_accepted(survey, browser, tmp_path):
 
 
 def test_verdicts_on_sticks_while_lines_follow(browser, tmp_path):
-    """A stick chosen while the lines around follow the last verdict stays chosen, and is judged by the next click."""
+    """A stick that is chosen while other lines are updated stays chosen, and the next click gives it a verdict."""
     job, line = tmp_path / "faults.outcrop", 104
     datasets.write_synthetic(tmp_path / "faults.sgy", (10, 200, 200), seed=0)
     with oc.Job(job, volume=tmp_path / "faults.sgy") as notebook:
@@ -266,7 +266,7 @@ def test_verdicts_on_sticks_while_lines_follow(browser, tmp_path):
             tab.page.wait_for_timeout(400)  # two fast clicks would be a double click
             tab.click(xs[number][at], ys[number][at])
             tab.wait_model("chosen-stick", "m.data_source.data.xs.length === 1")
-            if choice == "reject":  # meanwhile the other lines follow
+            if choice == "reject":  # meanwhile the other lines are updated
                 tab.wait_model("changed", "m.text.includes('follow the stroke')")
                 tab.wait_model("changed", "!m.text.includes('follow') && !m.text.includes('learning')", timeout=200_000)
                 assert tab.model("chosen-stick", "m.data_source.data.xs.length") == 1

@@ -17,7 +17,7 @@ PLACES = {"fault": (116, 397, 416), "other": (116, 435, 100), "chaotic": (116, 3
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory):
-    """A job with three classes, retrieved patches and two labelled lines."""
+    """Return the path of a job with three classes, retrieved patches and two labelled lines."""
     folder = tmp_path_factory.mktemp("labelled")
     datasets.write_synthetic(folder / "survey.sgy", (30, 160, 160), seed=0)
     with oc.Job(folder / "job.outcrop", volume=folder / "survey.sgy") as job:
@@ -31,26 +31,26 @@ def labelled(tmp_path_factory):
 
 @pytest.fixture
 def job(labelled, tmp_path):
-    """A copy of it to decide in."""
+    """Return the path of a copy that a test may change."""
     return shutil.copytree(labelled, tmp_path / "job.outcrop")
 
 
 def answers(job):
-    """Answers of a job, as another program reads them."""
+    """Return the answers of a job, read as by another program."""
     with oc.Job(job) as other:
         return [(one["subject"], one["answer"], one.get("really")) for one in other.plan.state.audits]
 
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_patches_are_audited(job, browser, screen):
-    """Keys and buttons answer, a reload goes on, undo and back change answers; question and table fit on the screen."""
+    """Keys and buttons answer, a reload continues, undo and Back change answers; all of it fits on the screen."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.audit("patches")
         tab.question(1)
         tab.press("y")
         tab.question(2)
-        tab.press("n")  # elsewhere the next place to look at, and U the outline
+        tab.press("n")  # in other steps N is the next place, and U the outline
         tab.question(3)
         tab.press("u")
         tab.question(4)
@@ -86,7 +86,7 @@ def test_patches_are_audited(job, browser, screen):
 
 
 def test_labels_are_audited(job, browser):
-    """A no may say the class that it is by its number or a click, or nothing; Esc takes the no back."""
+    """After "no", the true class is chosen by its number or a click, or left open; Esc cancels the "no"."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.audit("labels")
@@ -108,12 +108,12 @@ def test_labels_are_audited(job, browser):
 
 
 def test_a_group_becomes_a_class(job, browser):
-    """Patches unlike anything marked appear in groups; a click leads there, another makes a class; undo takes it."""
+    """Patches unlike anything marked appear in groups; clicks show a patch and make it an exemplar; undo removes it."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.step("1 Exemplars")
         tab.page.get_by_role("button", name="Find patches unlike anything marked").click()
-        tab.wait_model("unseen-note", "m.text.includes('Nothing you marked looks like these')")
+        tab.wait_model("unseen-note", "m.text.includes('Unlike everything you marked')")
         cards = tab.page.locator(".card", has=tab.page.locator("button.exemplar"))
         assert cards.count() > 8
         line = cards.nth(2).locator(".line span").inner_text()
@@ -122,7 +122,7 @@ def test_a_group_becomes_a_class(job, browser):
         tab.page.get_by_placeholder("unnamed").fill("mass transport")
         cards.nth(2).locator("button.exemplar").click()
         tab.page.locator(".class[data-name='mass transport'] .count", has_text="1 exemplar").wait_for()
-        tab.wait_model("unseen-note", "m.text.includes('look again')")
+        tab.wait_model("unseen-note", "m.text.includes('find them again')")
         tab.page.locator("select:visible").last.select_option("fault")
         cards.nth(3).locator("button.exemplar").click()
         tab.page.locator(".class[data-name=fault] .count", has_text="2 exemplars").wait_for()

@@ -1,4 +1,4 @@
-"""The first minute on a volume, what the page warns about, and how a section is seen, in a real browser."""
+"""The first minute on a volume, warnings, and the display of a section, in a real browser."""
 
 import re
 
@@ -19,13 +19,13 @@ LAYERS = ["seismic", "fault sticks", "labels", "confidence", "exemplars", "strok
 
 @pytest.fixture
 def survey(tmp_path):
-    """A small survey and its truth."""
+    """Return the path of a small survey with expert labels."""
     datasets.write_synthetic(tmp_path / "survey.sgy", (30, 160, 160), seed=0)
     return tmp_path / "survey.sgy"
 
 
 def scale(tab, name="section"):
-    """Pixels of a sample down over pixels of a trace across."""
+    """Return the vertical exaggeration: pixels per sample divided by pixels per trace."""
     return tab.model(
         name,
         "(m.inner_height / (m.y_range.start - m.y_range.end) * Math.abs(m.tags[0].axes[1].step))"
@@ -39,8 +39,8 @@ def settled(tab):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_a_volume_shows_sticks_and_layers_by_itself(survey, browser, screen):
-    """Sticks without a click; eyes and opacities of all layers in every step, by mouse and keys; a likelihood."""
+def test_an_opened_volume_shows_sticks_and_layers(survey, browser, screen):
+    """Sticks appear without a click; every step has the eyes and opacities of all layers, and a minimum likelihood."""
     with server(survey, "--size", 40, folder=survey.parent) as (address, _):
         tab = Tab(browser, address, screen)
         tab.wait_model("sticks", "m.data_source.data.xs.length > 1")
@@ -69,8 +69,8 @@ def test_a_volume_shows_sticks_and_layers_by_itself(survey, browser, screen):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_a_line_says_what_to_do_next_and_why(survey, browser, screen):
-    """From a class to labels; one line, whatever the window."""
+def test_the_page_shows_the_next_step_and_its_reason(survey, browser, screen):
+    """The guide leads from a class to labels, in one line at any size of the window."""
     with server(survey, "--size", 40, folder=survey.parent) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
@@ -90,8 +90,8 @@ def test_a_line_says_what_to_do_next_and_why(survey, browser, screen):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_warnings_stand_where_they_belong_until_settled(survey, browser, screen):
-    """A class that covers nothing, clicks that look like another class, an expert's other names; gone once settled."""
+def test_warnings_are_shown_next_to_their_cause_until_it_is_removed(survey, browser, screen):
+    """Warnings: a class that covers nothing, exemplars like another class, different names in expert labels."""
     with oc.Job(survey.parent / "job.outcrop", volume=survey) as job:
         job.choose_index(size=40)
         job.add_exemplar("salt", (116, 330, 520))
@@ -118,7 +118,7 @@ def test_warnings_stand_where_they_belong_until_settled(survey, browser, screen)
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_the_vertical_exaggeration_is_locked(survey, browser, screen):
-    """Through zoom, a window of another size, linked views and Fit; a number sets it."""
+    """Zoom, a resized window, linked views and Fit keep the exaggeration; a choice sets it."""
     with server(survey, "--size", 40, folder=survey.parent) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
@@ -146,7 +146,7 @@ def test_the_vertical_exaggeration_is_locked(survey, browser, screen):
 
 
 def test_a_short_volume_is_not_stretched(browser, tmp_path):
-    """Forty samples of 300 traces take as much height as they need."""
+    """Forty samples of 300 traces do not fill the height of the window."""
     np.save(tmp_path / "short.npy", np.random.default_rng(0).normal(size=(3, 300, 40)).astype("f4"))
     with server(tmp_path / "short.npy", "-o", tmp_path / "short.outcrop", "--size", 32) as (address, _):
         tab = Tab(browser, address)
@@ -161,7 +161,7 @@ def test_a_short_volume_is_not_stretched(browser, tmp_path):
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_amplitude_position_and_label_at_the_cursor(survey, browser, screen):
-    """Line, trace, time, X, Y, amplitude and label; the scale of amplitudes says what is a peak."""
+    """The readout shows position, X, Y, amplitude and label; the scale of amplitudes shows the sign of a peak."""
     with oc.Job(survey.parent / "job.outcrop", volume=survey) as job:
         job.choose_index(size=40)
         job.add_exemplar("salt dome", (116, 330, 520))
@@ -178,9 +178,9 @@ def test_amplitude_position_and_label_at_the_cursor(survey, browser, screen):
             assert part in text
         bar = tab.page.get_by_role("img", name=re.compile("Amplitude from .*trough, to .*peak"))
         assert bar.is_visible()
-        tab.page.get_by_role("button", name="reversed").click()
+        tab.page.get_by_role("button", name="Reverse polarity").click()
         tab.page.get_by_role("img", name=re.compile("Amplitude from .*peak, to .*trough")).wait_for()
-        # the background has no colour until it is clicked, and is painted in its own
+        # the background has no colour until its legend is clicked
         palette = "m.glyph.color_mapper.palette"
         assert tab.model("labels", f"{palette}[2]") == "#00000000" != tab.model("labels", f"{palette}[1]")
         chip = tab.page.locator(".chip", has_text="other")
@@ -193,7 +193,7 @@ def test_amplitude_position_and_label_at_the_cursor(survey, browser, screen):
 
 
 def test_zoom_is_smooth_and_sharp(browser, tmp_path):
-    """A notch of the wheel changes the range by a tenth, over an axis too; what is in view has every sample."""
+    """A notch of the wheel zooms by a tenth, and a zoomed section shows every sample."""
     volume = np.random.default_rng(0).normal(size=(2, 400, 2400)).astype("f4")
     np.save(tmp_path / "long.npy", volume)
     with server(tmp_path / "long.npy", "-o", tmp_path / "long.outcrop", "--size", 32) as (address, _):

@@ -1,4 +1,4 @@
-"""The panel, the gallery in bulk, corners, tooltips and accessible names, by mouse and by keys, at both sizes."""
+"""Panel width, verdicts on several patches, corners, tooltips and accessible names, by mouse and keys."""
 
 import shutil
 
@@ -17,7 +17,7 @@ STEPS = ("1 Exemplars", "2 Retrieved", "3 Labels", "4 Results", "5 Geology")
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory):
-    """A job with three classes, retrieved patches and a labelled line."""
+    """Return the path of a job with three classes, retrieved patches and a labelled line."""
     folder = tmp_path_factory.mktemp("labelled")
     datasets.write_synthetic(folder / "survey.sgy", (30, 160, 160), seed=0)
     with oc.Job(folder / "job.outcrop", volume=folder / "survey.sgy") as job:
@@ -31,24 +31,24 @@ def labelled(tmp_path_factory):
 
 @pytest.fixture
 def judged(labelled, tmp_path):
-    """A copy of it to decide in."""
+    """Return the path of a copy that a test may change."""
     return shutil.copytree(labelled, tmp_path / "job.outcrop")
 
 
 def verdicts(job):
-    """Places and verdicts of a job."""
+    """Return place -> verdict of a job."""
     return {one.place: one.accept for one in oc.Job(job).plan.state.verdicts}
 
 
 def places(tab):
-    """Places below the cards of the gallery."""
+    """Return the places below the cards of the gallery."""
     notes = tab.page.locator(".card:has(button.accept) .note").all_inner_texts()
     return [tuple(map(float, note.split(", "))) for note in notes]
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_patches_are_judged_in_bulk(judged, browser, screen):
-    """Shift with arrows and a key, Shift with a click and a button, all that are shown: each is one decision."""
+def test_several_patches_are_judged_at_once(judged, browser, screen):
+    """Shift with arrows, Shift with a click, and the button for all shown patches each give one act."""
     with server(judged) as (address, _):
         tab = Tab(browser, address, screen)
         tab.step("2 Retrieved")
@@ -77,7 +77,7 @@ def test_patches_are_judged_in_bulk(judged, browser, screen):
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_the_panel_is_resized_and_folded(job, browser, screen):
-    """By mouse and by keys; the section takes the room, and a reload keeps it."""
+    """Mouse and keys resize the panel, the section takes the space, and a reload keeps the width."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         border = tab.page.get_by_role("separator", name="Width of the panel")
@@ -107,7 +107,7 @@ def test_the_panel_is_resized_and_folded(job, browser, screen):
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_corners_of_an_outline_are_moved(job, browser, screen):
-    """A drag moves the corner under the mouse, Shift and arrows the one that is chosen; the outline is as moved."""
+    """A drag moves the corner under the mouse, Shift with arrows the chosen corner; the stroke has them."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
@@ -130,7 +130,7 @@ def test_corners_of_an_outline_are_moved(job, browser, screen):
 
 
 def test_tooltips_name_the_keys(job, browser):
-    """Every tool and button of the top says what it does and its key."""
+    """The tooltip of every tool and button at the top ends with its key."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         for name, key in (("Brush", "B"), ("Outline", "U"), ("Undo", "Ctrl+Z"), ("Linked views", "V"), ("Fit", "F")):

@@ -1,4 +1,4 @@
-"""The start screen in a real browser: jobs and volumes, another job name, back from anywhere, volumes without data."""
+"""The start screen in a real browser: jobs and volumes, other job names, the way back, volumes without data."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ SCREENS = [(1440, 900), (1000, 700)]
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a job, its volume, another volume of that name and one without data."""
+    """Return a folder with a job, its volume, another volume of the same name, and a volume without data."""
     datasets.write_synthetic(tmp_path / "survey.sgy", (30, 160, 160), seed=0)
     with oc.Job(tmp_path / "survey.outcrop", volume=tmp_path / "survey.sgy") as job:
         job.add_class("fault")
@@ -30,8 +30,8 @@ def section(page, title):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_jobs_and_volumes_are_told_apart(folder, browser, screen):
-    """By mouse a job goes on and the page leads back; by keys a volume begins in a job of another name."""
+def test_jobs_and_volumes_are_listed_and_opened(folder, browser, screen):
+    """By mouse, a job is opened and the page leads back; by keys, a volume is opened in a job of another name."""
     with server("--size", 32, folder=folder) as (address, _):
         page = browser.new_page(viewport={"width": screen[0], "height": screen[1]})
         page.set_default_timeout(12_000)
@@ -49,7 +49,7 @@ def test_jobs_and_volumes_are_told_apart(folder, browser, screen):
         page.get_by_text("4 Results").click()
         page.get_by_role("button", name="Jobs").click()
         field = page.get_by_role("textbox", name="job for survey.npy")
-        assert field.input_value() == "survey-2.outcrop"  # the name is taken by another volume
+        assert field.input_value() == "survey-2.outcrop"  # another volume uses the first name
         field.fill("noise")
         page.get_by_role("button", name="survey.npy").focus()
         page.keyboard.press("Enter")
@@ -64,8 +64,8 @@ def test_jobs_and_volumes_are_told_apart(folder, browser, screen):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_a_volume_that_cannot_be_used_is_refused(folder, browser, screen):
-    """All NaN is said at once and makes no job; so is a job name of another volume, and a name that leads elsewhere."""
+def test_unusable_volumes_and_job_names_are_refused(folder, browser, screen):
+    """A volume of NaN, the job name of another volume, and a path as job name give a message and make no job."""
     with server("--size", 32, folder=folder) as (address, _):
         page = browser.new_page(viewport={"width": screen[0], "height": screen[1]})
         page.set_default_timeout(12_000)
@@ -73,19 +73,19 @@ def test_a_volume_that_cannot_be_used_is_refused(folder, browser, screen):
         page.get_by_role("button", name="empty.npy").click()
         page.get_by_role("alert").filter(has_text="holds only zeros or NaN").wait_for()
         assert not (folder / "empty.outcrop").exists()
-        for name, words in (("survey", "work on another survey"), ("../else", "not a plain job name")):
+        for name, words in (("survey", "work on another survey"), ("../else", "not a valid job name")):
             page.get_by_role("textbox", name="job for survey.npy").fill(name)
             page.keyboard.press("Tab")
             page.get_by_role("button", name="survey.npy").click()
             page.get_by_role("alert").filter(has_text=words).wait_for()
         assert sorted(path.name for path in folder.glob("*.outcrop")) == ["survey.outcrop"]
         page.goto(f"{address}?job=gone.outcrop")
-        page.get_by_role("alert").filter(has_text="'gone.outcrop' is not among the jobs here").wait_for()
+        page.get_by_role("alert").filter(has_text="'gone.outcrop' is not a job of this folder").wait_for()
         page.close()
 
 
 def test_the_page_of_one_volume_leads_to_the_others(folder, browser):
-    """A page that was opened by name leads to the start screen of its folder; two jobs keep their strokes apart."""
+    """The page of a job leads to the start screen of its folder; each of two jobs keeps its own unfinished stroke."""
     with server("survey.outcrop", folder=folder) as (address, _):
         tab = Tab(browser, address)
         tab.press("u")
@@ -104,7 +104,7 @@ def test_the_page_of_one_volume_leads_to_the_others(folder, browser):
 
 
 def test_exports_are_downloaded(job, browser):
-    """What was exported comes through the browser, a folder as a zip file."""
+    """An exported file can be downloaded with the browser."""
     with oc.Job(job) as notebook:
         notebook.add_exemplar("fault", (116, 397, 416))
         notebook.add_exemplar("other", (116, 435, 100))

@@ -1,4 +1,4 @@
-"""Fault sticks in a real browser: chosen by click, lasso and keys, accepted, rejected, exported."""
+"""Fault sticks in a real browser: choose by click, lasso and keys, accept, reject, export."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ LINE = 104
 
 @pytest.fixture(scope="module")
 def picked(tmp_path_factory):
-    """A job without a decision on a survey with four domino faults; one line is picked."""
+    """Return the path of a job without decisions on a survey with four domino faults; one line is picked."""
     folder = tmp_path_factory.mktemp("picked")
     datasets.write_synthetic(folder / "faults.sgy", (10, 200, 200), seed=0)
     with oc.Job(folder / "faults.outcrop", volume=folder / "faults.sgy") as job:
@@ -28,7 +28,7 @@ def picked(tmp_path_factory):
 
 @pytest.fixture
 def job(picked, tmp_path):
-    """A copy of it to decide in."""
+    """Return the path of a copy that a test may change."""
     import shutil
 
     return shutil.copytree(picked, tmp_path / "faults.outcrop")
@@ -44,14 +44,14 @@ def open_sticks(browser, address, screen=SCREENS[0]):
 
 
 def drawn(tab, name="sticks"):
-    """Sticks that are drawn, each as a list of (trace, time)."""
+    """Return the drawn sticks, each as a list of (trace, time)."""
     both = "[d.xs, d.ys].map((lines) => Array.from(lines, (one) => Array.from(one)))"
     xs, ys = tab.model(name, f"((d) => {both})(m.data_source.data)")
     return [list(zip(x, y, strict=True)) for x, y in zip(xs, ys, strict=True)]
 
 
 def lasso(tab, sticks, shift=False):
-    """Draw the lasso around sticks, 4 traces and 30 ms wide of them."""
+    """Draw the lasso around sticks, with a margin of 4 traces and 30 ms."""
     spots = np.concatenate(sticks)
     (left, top), (right, bottom) = spots.min(axis=0) - (4, 30), spots.max(axis=0) + (4, 30)
     if shift:
@@ -62,13 +62,13 @@ def lasso(tab, sticks, shift=False):
 
 
 def has(tab, name, count):
-    """Wait until so many lines of a name are drawn."""
+    """Wait until a number of lines of a name are drawn."""
     tab.wait_model(name, f"m.data_source.data.xs.length === {count}")
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_many_sticks_are_judged_by_the_lasso(job, browser, screen):
-    """Those inside are chosen and accepted at once, with another colour; one undo takes all verdicts back."""
+def test_several_sticks_are_judged_with_the_lasso(job, browser, screen):
+    """Sticks inside the lasso are accepted together and change colour; one undo clears all verdicts."""
     with server(job) as (address, _):
         tab = open_sticks(browser, address, screen)
         sticks = drawn(tab)
@@ -86,13 +86,13 @@ def test_many_sticks_are_judged_by_the_lasso(job, browser, screen):
         tab.press("Control+z")
         has(tab, "stick-outlines", 0)
         assert not oc.Job(job).plan.state.strokes
-        # a drag with Shift adds to what a click chose
+        # a lasso with Shift adds to the clicked stick
         narrow = sorted(sticks, key=lambda one: np.ptp([x for x, _ in one]))[:2]
         at = narrow[0][len(narrow[0]) // 2]
         tab.page.wait_for_timeout(400)
         tab.click(*at)
         has(tab, "chosen-stick", 1)
-        tab.page.keyboard.down("Space")  # which pans, and gives the lasso back
+        tab.page.keyboard.down("Space")  # panning with Space keeps the lasso selected
         tab.page.keyboard.up("Space")
         tab.wait_model("lasso", "m.active")
         lasso(tab, [narrow[1]], shift=True)
@@ -101,13 +101,13 @@ def test_many_sticks_are_judged_by_the_lasso(job, browser, screen):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_a_rejected_stick_is_gone_and_paints_nothing(job, browser, screen):
-    """By keys: it leaves the picture and no sample is painted; shown again on request, its verdict is cleared."""
+def test_a_rejected_stick_is_hidden_and_paints_nothing(job, browser, screen):
+    """Keys reject a stick: it is hidden and paints no sample; it can be shown, and its verdict cleared."""
     with server(job) as (address, _):
         tab = open_sticks(browser, address, screen)
         sticks = sorted(drawn(tab), key=lambda one: np.mean([x for x, _ in one]))
         count, chosen = len(sticks), sticks[1]
-        tab.press("j", "j", "Shift+J", "j")  # the second one from the left
+        tab.press("j", "j", "Shift+J", "j")  # the second stick from the left
         tab.wait_model("chosen-stick", f"m.data_source.data.xs[0]?.[0] === {chosen[0][0]}")
         tab.press("x")
         has(tab, "sticks", count - 1)
@@ -115,7 +115,7 @@ def test_a_rejected_stick_is_gone_and_paints_nothing(job, browser, screen):
         assert tab.model("painted", "m.data_source.data.image.length") == 0
         (stroke,) = oc.Job(job).plan.state.strokes
         assert (stroke["what"], stroke["class"], stroke["stick"]) == ("exclude", "fault", True)
-        assert list(oc.Job(job).classes) == ["fault"]  # no background was asked for
+        assert list(oc.Job(job).classes) == ["fault"]  # no background class was added
         tab.page.get_by_label("show rejected sticks").check()
         has(tab, "rejected-sticks", 1)
         at = chosen[len(chosen) // 2]
@@ -131,15 +131,15 @@ def test_a_rejected_stick_is_gone_and_paints_nothing(job, browser, screen):
         tab.close()
 
 
-def test_accepted_sticks_become_the_class_that_is_chosen(job, browser):
-    """Whatever it is called; files for OpendTect and Charisma have X and Y and hold no rejected stick."""
+def test_accepted_sticks_become_the_chosen_class(job, browser):
+    """The class may have any name; files for OpendTect and Charisma have X and Y and contain no rejected stick."""
     with oc.Job(job) as notebook:
         for name in ("Bruch", "other"):
             notebook.add_class(name)
     with server(job) as (address, _):
         tab = open_sticks(browser, address)
         tab.page.get_by_label("accepted sticks become").select_option("Bruch")
-        tab.page.wait_for_timeout(500)  # the list gives the keys back
+        tab.page.wait_for_timeout(500)  # after a choice the list loses the focus
         count = len(drawn(tab))
         tab.press("j")
         has(tab, "chosen-stick", 1)

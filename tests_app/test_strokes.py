@@ -1,4 +1,4 @@
-"""What is painted and named is what was meant: clicks, keys and strokes that cross each other."""
+"""Strokes and class names are stored as the interpreter entered them, by clicks, keys and drags."""
 
 import pytest
 from tab import CHROMIUM, Tab, server
@@ -11,19 +11,19 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"
 
 
 def corners(tab, *places):
-    """Click corners, slowly enough for none of them to be a double click."""
+    """Click corners, slowly enough to avoid double clicks."""
     for place in places:
         tab.click(*place)
         tab.page.wait_for_timeout(350)
 
 
 def names(job):
-    """Present names of the classes."""
+    """Return the present names of the classes."""
     return [facts["name"] for facts in oc.Job(job).plan.state.classes.values()]
 
 
 def test_a_click_chooses_and_a_double_click_renames(job, browser):
-    """After a click keys are keys, and the brush has that class; a refused name says why and stays to be mended."""
+    """A click chooses the class of the brush; a refused name shows the reason and can be corrected."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.line(116)
@@ -43,7 +43,7 @@ def test_a_click_chooses_and_a_double_click_renames(job, browser):
             tab.wait_model("status", f"m.text.includes('{words}')")
             assert field.input_value() == name
         with oc.Job(job) as shell:
-            shell.add_class("third")  # from elsewhere, while a name is typed
+            shell.add_class("third")  # another program adds a class while a name is typed
         tab.page.wait_for_selector(".class[data-name='third']")
         assert field.input_value() == "Fault" and names(job) == ["fault", "other", "third"]
         field.fill("salt")
@@ -63,8 +63,8 @@ def test_a_click_chooses_and_a_double_click_renames(job, browser):
         tab.close()
 
 
-def test_corners_are_dropped_counted_and_kept(job, browser):
-    """Ctrl+Z takes the last corner before a stroke, too few are refused in words, and a reload keeps the others."""
+def test_corners_are_removed_counted_and_kept(job, browser):
+    """Ctrl+Z removes the last corner before a stroke, too few corners give a message, and a reload keeps corners."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         take_brush(tab)
@@ -84,7 +84,7 @@ def test_corners_are_dropped_counted_and_kept(job, browser):
         tab.wait_model("status", "m.text.includes('An outline on inline 116 is not finished (2 corners)')")
         tab.wait_model("preview", "m.data_source.data.image.length === 1")
         tab.wait_model("tool", "m.active === 4")
-        tab.press("2")  # another class: the outline keeps the one it was begun with
+        tab.press("2")  # the outline keeps the class with which it began
         tab.wait_model("brush-class", "m.value === 'other'")
         corners(tab, (425, 390))
         tab.press("Enter")
@@ -92,7 +92,7 @@ def test_corners_are_dropped_counted_and_kept(job, browser):
         assert strokes(job)[1] == (116, 400, "fault")
         assert len(oc.Job(job).plan.state.strokes[1]["points"]) == 3
         corners(tab, (350, 300))
-        tab.page.get_by_role("button", name="Undo").click()  # as the key
+        tab.page.get_by_role("button", name="Undo").click()  # same as the key
         tab.wait_model("section", "!m.stroke")
         assert len(strokes(job)) == 2
         tab.press("Control+z")
@@ -111,8 +111,8 @@ def test_corners_are_dropped_counted_and_kept(job, browser):
         tab.close()
 
 
-def test_a_drag_keeps_its_class_and_paints_inside_alone(job, browser):
-    """A key during a drag is for the next stroke; outside the section nothing is painted, and back in it goes on."""
+def test_a_drag_keeps_its_class_and_paints_inside_the_section_only(job, browser):
+    """A class key during a drag applies to the next stroke; parts of a drag outside the section paint nothing."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         take_brush(tab)
@@ -124,7 +124,7 @@ def test_a_drag_keeps_its_class_and_paints_inside_alone(job, browser):
         tab.page.mouse.move(*tab.pixel(360, 240), steps=4)
         tab.page.mouse.up()
         wait_strokes(job, 1)
-        # zoomed out there is room around the section
+        # zoom out, so that the section has a margin
         tab.page.mouse.wheel(0, 300)
         tab.wait_model("section", "m.x_range.start < 280")
         tab.drag((330, 200), (285, 200), (285, 400), (330, 400), steps=10)
@@ -141,14 +141,15 @@ def test_a_drag_keeps_its_class_and_paints_inside_alone(job, browser):
         for (begin, end), (first, last) in zip(
             ends, [((330, 200), (300, 200)), ((300, 400), (330, 400)), ((320, 500), (300, 500))], strict=True
         ):
-            for here, there in ((begin, first), (end, last)):
-                assert abs(here[0] - there[0]) <= 1 and abs(here[1] - there[1]) <= 4  # a trace, a sample
+            for found_end, expected_end in ((begin, first), (end, last)):
+                assert abs(found_end[0] - expected_end[0]) <= 1  # trace
+                assert abs(found_end[1] - expected_end[1]) <= 4  # one sample in ms
         assert all(abs(time - one["points"][0][2]) <= 4 for one in found for *_, time in one["points"])
         tab.close()
 
 
-def test_a_list_gives_the_keys_back(job, browser):
-    """After a choice in the list of the brush the next key is a tool, not a letter of the list."""
+def test_a_list_loses_the_focus_after_a_choice(job, browser):
+    """After a choice in the list of the brush, the next key selects a tool."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.line(116)

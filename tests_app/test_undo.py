@@ -1,4 +1,4 @@
-"""Undo by kind and person, classes that are removed, and hidden classes, by mouse and by keys."""
+"""Undo by kind and person, removed classes and hidden classes, by mouse and keys."""
 
 import pytest
 from tab import CHROMIUM, Tab, server
@@ -12,13 +12,13 @@ SCREENS = [(1440, 900), (1000, 700)]
 
 
 def exemplars(job):
-    """Classes of the exemplars."""
+    """Return the classes of the exemplars."""
     return [one.name for one in oc.Job(job).plan.state.exemplars]
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_one_kind_is_undone_and_named(job, browser, screen):
-    """The list has the last decision of each kind; by mouse the exemplar is undone, by keys the class, strokes stay."""
+def test_the_last_decision_of_one_kind_is_undone(job, browser, screen):
+    """The list has the last act of each kind; the mouse undoes the exemplar, keys undo the class, and strokes stay."""
     with oc.Job(job) as notebook:
         notebook.add_exemplar("fault", (116, 397, 416))
         notebook.paint("other", [(116, 340, 200), (116, 350, 220)])
@@ -47,8 +47,8 @@ def test_one_kind_is_undone_and_named(job, browser, screen):
         tab.close()
 
 
-def test_what_a_colleague_decided_is_undone_by_name(job, browser):
-    """An exemplar of another person stands in the list with her name, and can be undone."""
+def test_a_decision_of_another_person_is_undone(job, browser):
+    """The list shows an exemplar of another person with the name of the person, and can undo it."""
     with oc.Job(job) as notebook:
         notebook.add_exemplar("fault", (116, 397, 416))
     mine = next((job / "decisions").glob("*.jsonl"))
@@ -68,7 +68,7 @@ def test_what_a_colleague_decided_is_undone_by_name(job, browser):
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_a_class_with_exemplars_is_removed_after_a_question(job, browser, screen):
-    """A class without decisions goes at once; one with them asks; the keys of the others stay, also after a restart."""
+    """A class with decisions is removed after a dialog, another at once; the remaining classes keep their keys."""
     with oc.Job(job) as notebook:
         notebook.add_class("salt")
         notebook.add_class("empty")
@@ -82,7 +82,7 @@ def test_a_class_with_exemplars_is_removed_after_a_question(job, browser, screen
         tab.page.get_by_role("button", name="Remove class fault").click()
         dialog = tab.page.get_by_role("dialog", name="Remove class fault?")
         dialog.wait_for()
-        assert "Removes 1 exemplar and 1 stroke with it" in dialog.inner_text()
+        assert "This also removes 1 exemplar and 1 stroke" in dialog.inner_text()
         dialog.get_by_role("button", name="Keep fault").click()
         dialog.wait_for(state="hidden")
         assert exemplars(job) == ["fault"]
@@ -111,7 +111,7 @@ def test_a_class_with_exemplars_is_removed_after_a_question(job, browser, screen
 
 
 def test_a_hidden_class_that_is_painted_is_shown(job, browser):
-    """The stroke is stored, the class is shown again, and the page says so."""
+    """The stroke is stored, the class is shown again, and a message reports it."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.line(116)

@@ -1,7 +1,7 @@
-"""Run a quick check of changes: style, types, import order, and the tests of changed modules.
+"""Run a quick check of changes: style, types, import order, vocabulary, and the tests of changed modules.
 
 ``python tools/check.py [REVISION]`` compares the working tree with a revision, by default `main` where it exists and is
-not the commit at hand, `HEAD` otherwise. Tests are the doctests of the changed modules and every test file that changed
+not the current commit, `HEAD` otherwise. Tests are the doctests of the changed modules and every test file that changed
 or imports a changed module itself; `--print` only lists them. ``make test`` runs all of them.
 """
 
@@ -65,6 +65,7 @@ def main():
         ["mypy"],
         ["lint-imports"],
     ]
+    commands += [["python", "tools/prose.py", "--check"]]
     commands += [["pytest", "-x", *map(str, tests)]] if tests else []
     for command in commands:
         print(" ".join(command[:3]), "...", flush=True)

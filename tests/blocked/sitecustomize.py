@@ -1,8 +1,10 @@
-"""Every Python process with this folder on PYTHONPATH lacks what OUTCROP_BLOCKED names: ``posix``, ``network`` or both.
+"""Block features of the system in Python processes with this folder on PYTHONPATH.
 
-``posix`` imitates Windows where Linux can: no `fcntl`, `resource`, `pwd`, `grp`, `termios`, `os.sysconf` or `os.fork`;
-processes start by ``spawn``; a file that this process holds open or mapped is not replaced or removed; no folder is
-replaced; no file is made whose name Windows refuses. ``network`` lets sockets reach this machine alone.
+The environment variable OUTCROP_BLOCKED names them: ``posix``, ``network`` or both.
+``posix`` imitates Windows as far as possible on Linux: no `fcntl`, `resource`, `pwd`, `grp`, `termios`, `os.sysconf`
+or `os.fork`; processes start by ``spawn``; files that this process has open or mapped cannot be replaced or removed;
+folders cannot be replaced; file names that Windows refuses cannot be used. ``network`` lets sockets connect to this
+machine only.
 """
 
 import contextlib
@@ -12,15 +14,15 @@ import sys
 import warnings
 
 MODULES = ("fcntl", "grp", "pwd", "resource", "termios")
-OTHER_ON_WINDOWS = ("locket", "psutil")  # libraries whose part for Linux alone needs them, and may keep them
+OTHER_ON_WINDOWS = ("locket", "psutil")  # libraries whose Linux code needs `MODULES`; they keep them
 BAD_CHARACTERS = set('<>:"|?*\\') | {chr(i) for i in range(32)}
 SYSTEM = ("/proc/", "/sys/", "/dev/")
-DASK = "/dask-scratch-space/"  # Dask removes its folders otherwise on Windows
+DASK = "/dask-scratch-space/"  # on Windows, Dask removes its folders in another way
 LOOPBACK = ("127.", "::1", "localhost")
 
 
 def block_posix():
-    """Take away what Windows does not have, and refuse what it refuses."""
+    """Remove modules and functions that Windows lacks, and refuse file operations that Windows refuses."""
     import multiprocessing
 
     for name in OTHER_ON_WINDOWS:
@@ -31,7 +33,7 @@ def block_posix():
     real = os.sysconf
 
     def sysconf(name):
-        """Answer psutil, whose part for Linux needs it, and nobody else."""
+        """Return the value to psutil, whose Linux code needs it; raise an error for other callers."""
         if sys._getframe(1).f_globals.get("__name__", "").startswith("psutil"):
             return real(name)
         raise AttributeError("module 'os' has no attribute 'sysconf'")
@@ -39,13 +41,13 @@ def block_posix():
     os.sysconf = sysconf
     del os.fork
     multiprocessing.set_start_method("spawn")
-    with warnings.catch_warnings(action="ignore"):  # that only a lock by a file's existence is left
+    with warnings.catch_warnings(action="ignore"):  # warns that it uses a weaker kind of lock
         import filelock  # noqa: F401
     sys.addaudithook(refuse_file)
 
 
 def refuse_file(event, arguments):
-    """Refuse to move or remove what is open here, and to make what has a name that Windows does not allow."""
+    """Refuse to move or remove open files, and to make files with names that Windows does not allow."""
     if event == "os.rename":
         refuse_held(*arguments[:2])
         if is_users(arguments[1]) and os.path.isdir(arguments[1]):
@@ -59,7 +61,7 @@ def refuse_file(event, arguments):
 
 
 def is_users(path):
-    """Whether something is a path, and lies on the user's disk."""
+    """Return whether a value is a path on the user's disk."""
     if not isinstance(path, (str, os.PathLike)):
         return False
     path = os.path.abspath(path)
@@ -67,7 +69,7 @@ def is_users(path):
 
 
 def is_bad(name):
-    """Whether Windows refuses a file's name."""
+    """Return whether Windows refuses a file name."""
     return bool(BAD_CHARACTERS & set(name)) or (name not in (".", "..") and name.endswith((".", " ")))
 
 
@@ -82,7 +84,7 @@ def refuse_held(*paths):
 
 
 def open_files():
-    """Paths of the files that this process has open or mapped, and that are still there."""
+    """Yield the paths of files that this process has open or mapped."""
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # closed meanwhile
             yield os.readlink(f"/proc/self/fd/{number}")
@@ -92,7 +94,7 @@ def open_files():
 
 
 def refuse_network(event, arguments):
-    """Refuse to reach, or to ask for the address of, any other machine."""
+    """Refuse connections to other machines, and look-ups of their addresses."""
     if event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
         address = arguments[1]
         if isinstance(address, tuple) and not str(address[0]).startswith(LOOPBACK):
@@ -100,7 +102,7 @@ def refuse_network(event, arguments):
     elif event == "socket.getaddrinfo":
         host = arguments[0]
         if host not in (None, "", "0.0.0.0", "::") and not str(host).startswith(LOOPBACK):
-            raise PermissionError(f"The network is blocked: the address of {host} was asked for")
+            raise PermissionError(f"The network is blocked: look-up of the address of {host}")
 
 
 BLOCKED = os.environ.get("OUTCROP_BLOCKED", "").split(",")

@@ -1,1 +1,1 @@
-"""The interpreter's page: pick exemplars, see what is retrieved, correct it, see labels, export."""
+"""The page of ``outcrop app``: place exemplars, judge retrieved patches, correct labels, and export results."""

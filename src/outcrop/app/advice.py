@@ -1,4 +1,4 @@
-"""What the shell would warn about, in the same words, for the place on the page that it concerns."""
+"""Warnings of the command line, for display on the page next to the panel that they concern."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ EXPERT = "the expert"
 
 
 class PageAdvice:
-    """Sentences about classes, sections, retrieved patches and an expert's names, each until it is settled.
+    """Warnings about classes, sections, retrieved patches and expert labels, each shown until its cause is removed.
 
     Parameters
     ----------
@@ -23,45 +23,45 @@ class PageAdvice:
 
     def __init__(self, session: "Session") -> None:
         self.session, self.job = session, session.job
-        self._mapper: Any = None  # that was fitted last
-        self._fitted: str | None = None  # its key
-        self._retrieved: tuple[str | None, list[str]] = (None, [])  # key of a search, and sentences about it
+        self._mapper: Any = None  # the mapper that was fitted last
+        self._fitted: str | None = None  # key of this mapper
+        self._retrieved: tuple[str | None, list[str]] = (None, [])  # key of a search, and warnings about its patches
         self._failed: tuple[Any, ...] = ()
         self._latest = Latest(self._look)
         self._first_notes = [*session.job.volume.attrs.get("notes", ()), *session.job.notes]
         self._n_settled = len(session.job.notes)
 
     def close(self) -> None:
-        """Wait for what looks at mapper and patches."""
+        """Wait for the thread that checks the mapper and the retrieved patches."""
         self._latest.wait()
 
     def notes(self) -> list[str]:
-        """Return what was noticed when the job was opened, and about the last decision."""
+        """Return the notes from opening the job, and the notes about the last decision."""
         return list(dict.fromkeys([*self._first_notes, *self.job.notes[self._n_settled :]]))
 
     def forget_notes(self) -> None:
-        """Drop what was noticed about the last decision: another one follows."""
+        """Drop the notes about the last decision, before the next one."""
         self._n_settled = len(self.job.notes)
 
     def background(self) -> list[str]:
-        """Return a sentence where a class for everything else is missing."""
+        """Return a warning if the classes need a background class and have none."""
         plan = self.job.plan
         if plan.background is not None or not plan.by_points or plan.mapper_key is None:
             return []
         mapper = self._known_mapper()
         taught = [name for name in plan.names.values() if name in taught_classes(self.session)]
         if mapper is not None and sorted(map(str, mapper.classes_)) == sorted(plan.firsts[name] for name in taught):
-            return hints.background_advice(plan, mapper)  # layers need none
+            return hints.background_advice(plan, mapper)  # a layered survey needs no background class
         return [hints.without_background(taught)] if taught else []
 
     def classes(self) -> list[str]:
-        """Return sentences about the classes: no background, and clicks that look like another class."""
+        """Return warnings about the classes: no background class, or exemplars that look like another class."""
         plan, mapper = self.job.plan, self._known_mapper()
         known = mapper is not None and {str(name) for name in mapper.classes_} <= plan.names.keys()
         return [*self.background(), *(hints.look_alikes(plan, mapper) if known else [])]
 
     def section(self, line: float | None) -> list[str]:
-        """Return sentences about classes that cover nothing or most of a labelled line."""
+        """Return warnings about classes that cover nothing or most of a labelled line."""
         codes = None if line is None else self.session.labelling.codes(line)
         if codes is None:
             return []
@@ -69,7 +69,7 @@ class PageAdvice:
         return hints.section_coverage(plan, [codes], f"{DIRECTIONS[plan.along]} {line:g}")
 
     def retrieved(self) -> list[str]:
-        """Return sentences about the retrieved patches."""
+        """Return warnings about the retrieved patches."""
         search = self.session.search
         if search.weak is None:
             return []
@@ -79,12 +79,12 @@ class PageAdvice:
         return self._retrieved[1]
 
     def expert(self, scored: dict[str, float] | None) -> list[str]:
-        """Return sentences about an expert's names that differ from those of the labels.
+        """Return warnings about class names in the expert labels that differ from the class names of the job.
 
         Parameters
         ----------
         scored : dict or None
-            Class -> score of the line in view, None where it has none.
+            Class -> score of the line in view, None if the line has no score.
         """
         truth, known = self.session.labelling.truth, self.session.labelling.shown().names
         if truth is None or not known:
@@ -93,7 +93,7 @@ class PageAdvice:
         return [*notes, *unmatched_classes(scored or (), names, known, EXPERT)]
 
     def _known_mapper(self) -> Any:
-        """Mapper of the present decisions, or the one before while there is none; it is loaded in a thread."""
+        """Return the mapper of the present decisions, or the previous mapper while a thread loads the present one."""
         key = self.job.plan.mapper_key
         if key is None:
             return None
@@ -106,7 +106,7 @@ class PageAdvice:
             self._latest.request()
 
     def _wanted(self) -> tuple[Any, ...]:
-        """What is looked at: what was fitted and what was found."""
+        """Return the keys of the mapper, the labels and the search that the warnings are about."""
         return self.job.plan.mapper_key, self.job.labels_written(), self.session.search.key
 
     def _look(self) -> None:
@@ -121,13 +121,13 @@ class PageAdvice:
                 self._retrieved, found = (key, self.job.retrieval_warnings(weak)), True
         except (ValueError, OSError) as error:
             self.session.work.say(str(error), wrong=True)
-        self._failed = () if found else wanted  # nothing new until something else is wanted
+        self._failed = () if found else wanted  # do not try again until one of the keys changes
         if found:
             self.session.tell("advice")
 
 
 def taught_classes(session: "Session") -> set[str]:
-    """Return the names of the classes that an exemplar, a stroke, an accepted patch or a confirmed line teaches."""
+    """Return the classes that have an exemplar, a stroke, an accepted patch or a part of a confirmed line."""
     plan = session.job.plan
     state = plan.state
     firsts = {one.name for one in state.exemplars} | {one["class"] for one in state.strokes}

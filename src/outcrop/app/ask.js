@@ -1,5 +1,5 @@
-// A dialog with a list of choices; Esc closes it. The browser's own dialog keeps the focus and is announced as one.
-// Everything shown is set as text, never as markup.
+// A dialog with a list of choices; Esc closes it. The browser's own dialog element keeps the focus inside, and screen
+// readers announce it as a dialog. All content is set as text, never as markup.
 export function render({ model }) {
   const element = (tag, properties, ...children) => {
     const one = Object.assign(document.createElement(tag), properties);
@@ -16,7 +16,7 @@ export function render({ model }) {
     dialog.setAttribute("aria-labelledby", "ask-title");
     dialog.replaceChildren(title, element("p", { textContent: model.text }), ...choices, close);
   };
-  dialog.onkeydown = (event) => event.stopPropagation();  // keys of the page mean nothing here
+  dialog.onkeydown = (event) => event.stopPropagation();  // the keys of the page are off while the dialog is open
   model.on("asked", () => { draw(); if (!dialog.open) dialog.showModal(); });
   box.append(dialog);
   return box;

@@ -1,12 +1,13 @@
-// Keep the vertical exaggeration: pixels of a sample down over pixels of a trace across, the same in all views of inlines and
-// crosslines, through zoom and resize. "auto" is that of the section as it fills its frame, within limits, so that a short
-// section is not stretched to full height. A time slice has the ratio of its bins.
-const LOWEST = 0.4, HIGHEST = 2.5;  // of "auto"
-const LEAST = 0.15;  // part of the frame that a section fills at least, across and down; else it is stretched
+// Keep the vertical exaggeration (pixels per sample divided by pixels per trace) equal in all views of inlines and
+// crosslines when the user zooms or resizes. "auto" is the exaggeration of a section that fills its frame, within limits,
+// so that a short section is not stretched to full height. A time slice has the ratio of its bin sizes.
+const LOWEST = 0.4, HIGHEST = 2.5;  // limits of "auto"
+const LEAST = 0.15;  // smallest part of the frame that a section fills across and down; below it the section is stretched
 const close = (a, b) => Math.abs(a / b - 1) < 1e-3;
 const same = (a, b) => a.every((value, i) => Math.abs(value - b[i]) <= 1e-4 * Math.abs(b[1] - b[0]));
 
-const first = figures.find((one) => one.visible && one.tags[0]?.ratio === null);  // no time slice: "auto" is its scale
+// the first view that is not a time slice determines "auto"
+const first = figures.find((one) => one.visible && one.tags[0]?.ratio === null);
 
 const keep = (plot) => {
   const { axes, whole, ratio } = plot.tags[0] ?? {}, { inner_width: width, inner_height: height, x_range: x, y_range: y } = plot;
@@ -14,10 +15,10 @@ const keep = (plot) => {
   const [across, down] = axes.map((axis) => Math.abs(axis.step));
   const [wide, high] = [(whole[1] - whole[0]) / across, (whole[2] - whole[3]) / down];  // traces and samples
   const now = [x.start, x.end, y.start, y.end];
-  const all = same(now, whole) || (plot.fitted && same(now, plot.fitted));  // of it is in view
+  const all = same(now, whole) || (plot.fitted && same(now, plot.fitted));  // whether the whole section is in view
   const shown = height / ((y.start - y.end) / down) / (width / ((x.end - x.start) / across));
   if (plot === first && !(select.settled && select.chosen === select.value)) {
-    // a page that opens zoomed in keeps what it had
+    // a page that opens zoomed in keeps its exaggeration
     const filled = all || select.settled ? Math.min(HIGHEST, Math.max(LOWEST, height / high / (width / wide))) : shown;
     select.locked = select.value === "auto" ? filled : Number(select.value);
     select.chosen = select.value;

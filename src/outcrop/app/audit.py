@@ -1,4 +1,4 @@
-"""Audits of a session: questions about the result that are drawn in a thread, and answers that are decisions."""
+"""Audits of a session: a thread draws the questions, and the answers are decisions of the job."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +9,11 @@ from outcrop.job.entries import AUDIT_ANSWERS as ANSWERS
 if TYPE_CHECKING:
     from outcrop.app.session import Session
 
-QUESTIONS = 30  # of an audit, and as many more as somebody asks for
+QUESTIONS = 30  # number of questions of an audit, and of every extension
 
 
 class Audits:
-    """The audit of a session; it outlives the tab that began it.
+    """The audit of a session; it continues if the tab that started it is closed.
 
     Parameters
     ----------
@@ -22,26 +22,24 @@ class Audits:
     Attributes
     ----------
     audit : Audit or None
-        The questions that are asked.
+        The audit in progress.
     clicks : int
-        How many were asked for.
+        Number of questions requested.
     """
 
     def __init__(self, session: "Session") -> None:
         self.session, self.job = session, session.job
         self.audit: Audit | None = None
         self.clicks = QUESTIONS
-        self._classes: dict[str, str | None] = {}  # names of the classes asked about -> their first names
+        self._classes: dict[str, str | None] = {}  # names of the audited classes -> first names
         self._current = Last()
 
     def start(self, of: str, clicks: int = QUESTIONS) -> Task:
-        """Draw questions about the "patches" or the "samples" of the labels, in a thread."""
+        """Draw questions about retrieved "patches", or about "samples" of the labels, in a thread."""
         if of == "patches" and not (self.job.plan.queries and self.job.indexed):
-            raise ValueError("There are no retrieved patches to ask about yet; find similar patches first (step 1).")
+            raise ValueError("No patches are retrieved yet; find similar patches first (step 1).")
         if of == "samples" and all(self.job.labelled.values()):
-            raise ValueError(
-                "There are no labels of the present decisions to ask about yet; label a line first (step 3)."
-            )
+            raise ValueError("No line has labels of the present decisions yet; label a line first (step 3).")
 
         def draw(_: Task) -> None:
             audit = Audit(self.job, clicks, of=of)
@@ -53,17 +51,17 @@ class Audits:
         return self.session.work.start("drawing questions", draw)
 
     def more(self) -> None:
-        """Go on with as many questions again; answers stay."""
+        """Add `QUESTIONS` further questions; answers are kept."""
         if self.audit is not None:
             self.start(self.audit.of, self.clicks + QUESTIONS)
 
     def close(self) -> None:
-        """Ask no more; answers stay, and the same questions go on where they ended."""
+        """Close the audit; answers are kept, and a later audit continues with the same questions."""
         self.audit = None
         self.session.tell("audit")
 
     def is_current(self, audit: Audit) -> bool:
-        """Whether questions are about the patches or labels of the present decisions."""
+        """Return whether the questions are about patches or labels of the present decisions."""
 
         def compare() -> bool:
             key = self.job.plan.keys["retrieved" if audit.of == "patches" else "votes"]
@@ -75,9 +73,9 @@ class Audits:
         return {name: self.job.plan.firsts.get(name) for name in audit.population.classes}
 
     def answer(self, number: int, answer: str, really: str | None = None) -> None:
-        """Answer a question with "yes", "no" or "unknown"; of a sample, with what it `really` is."""
+        """Answer a question with "yes", "no" or "unknown"; for a sample, `really` is its true class."""
         if answer not in ANSWERS:
-            raise ValueError(f"{answer!r} is no answer; choose {', '.join(ANSWERS)}.")
+            raise ValueError(f"{answer!r} is not an answer; choose {', '.join(ANSWERS)}.")
         if self.audit is None or not self.is_current(self.audit):
             raise ValueError("The result changed since these questions were drawn; draw them again.")
         given: dict[str, Any] = {"really": {number: really}} if really else {answer: [number]}

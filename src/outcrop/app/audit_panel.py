@@ -1,4 +1,4 @@
-"""Audit on the page: random patches or labelled samples to say yes or no to, and how good the result is by that."""
+"""Audit on the page: judge random patches or labelled samples, and estimate the share of right ones."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from outcrop.app.viewer import Panel, Viewer
 from outcrop.app.work import Last
 from outcrop.job.auditing import Audit
 
-SUBJECTS = {"the patches": "patches", "the labels": "samples"}  # on the page -> as `Audit` has it
+SUBJECTS = {"the patches": "patches", "the labels": "samples"}  # text on the page -> argument of `Audit`
 TABLE = "width:100%; border-collapse:collapse; font-size:12px; font-variant-numeric:tabular-nums"
 
 
 class AuditPanel(Panel):
-    """Questions one by one, and a table of what the answers say.
+    """One question at a time, and a table of the shares estimated from the answers.
 
     Parameters
     ----------
@@ -29,19 +29,19 @@ class AuditPanel(Panel):
     def __init__(self, viewer: Viewer) -> None:
         super().__init__(viewer)
         self.audits = self.session.audits
-        self.number: int | None = None  # of a question that was gone back to; None: the first without an answer
+        self.number: int | None = None  # number of an earlier question to show; None for the first without an answer
         self._drawn, self._shown = Last(), Last()
         self.subject = self.view.follow(RadioButtonGroup(labels=list(SUBJECTS), active=0, name="audit-of"))
         ask = self.button(f"Ask {QUESTIONS} questions", self._on_ask, "audit-ask", button_type="primary")
         self.more = self.button(f"{QUESTIONS} more", self._on_more, "audit-more")
         self.close = self.button("Close", self.audits.close, "audit-close")
         self.actions = [ask, self.more]
-        self.what = hint("Say yes or no to random patches, or to random samples of the labels.")
+        self.what = hint("Judge random patches, or random samples of the labels.")
         self.question = Question(self._on_question, **WIDE)
         self.note, self.table = note("audit-note", **SMALL), note("audit-table")
 
     def layout(self) -> Any:
-        """Everything, arranged."""
+        """Return the parts of the panel, arranged."""
         chosen = pn.FlexBox(self.subject, *self.actions, self.close)
         column = [heading("How good is it?"), self.what, chosen, self.question, self.note, self.table]
         return pn.Column(*column, **WIDE)
@@ -60,7 +60,7 @@ class AuditPanel(Panel):
     def _on_question(self, message: Message) -> None:
         shown, number = self.question.item, int(message["number"])
         if self.audits.audit is None or number != shown.get("number"):
-            return  # a second click, before the next question was shown
+            return  # a second click, before the next question appeared
         if message["verb"] == "go":
             self.viewer.jump(shown["place"])
         elif message["verb"] == "back":
@@ -74,7 +74,7 @@ class AuditPanel(Panel):
 
     @guarded
     def show(self) -> None:
-        """Bring it up to the answers."""
+        """Update the panel to the answers."""
         self._shown.get((self.audits.audit, self.job.plan, self.number), self._show)
 
     def _show(self) -> None:
@@ -95,7 +95,7 @@ class AuditPanel(Panel):
         self.table.text = table_text(audit.estimates, samples=audit.of == "samples", palette=self.job.palette)
 
     def _item(self, audit: Audit, questions: pd.DataFrame, number: int | None, current: bool) -> dict[str, Any]:
-        """What is shown of a question; no picture where all are answered."""
+        """Return the content of `Question` for a question, without a picture if all questions are answered."""
         if number is None:
             return {"number": len(questions) + 1}
         row, palette = questions.loc[number], self.job.palette
@@ -110,7 +110,7 @@ class AuditPanel(Panel):
 
 
 def drawn(audit: Audit, number: int) -> dict[str, Any]:
-    """The picture of a question, and where in it the patch or sample lies."""
+    """Return the picture of a question, and the box of the patch or sample in it."""
     amplitudes, box = audit.picture(number)
     codes = np.round(255 * np.clip(np.nan_to_num(amplitudes, nan=0.5), 0, 1)).astype(np.uint8)
     height, width = codes.shape
@@ -118,17 +118,17 @@ def drawn(audit: Audit, number: int) -> dict[str, Any]:
 
 
 def notes(audit: Audit, answered: int, total: int, *, current: bool) -> Iterator[str]:
-    """How many questions are answered, and what no longer counts."""
+    """Yield the number of answered questions, and the number of answers that no longer count."""
     yield f"<b>{answered} of {total} answered</b>"
     things = "patches" if audit.of == "patches" else "labels"
     if not current:
         yield f"<b style='color:#b01818'>the {things} changed since: draw the questions again</b>"
     if audit.older:
-        yield f"{audit.older} older answer{'s' * (audit.older != 1)} no longer count: the {things} changed"
+        yield f"{audit.older} older answer{'s' * (audit.older != 1)} not counted: the {things} changed"
 
 
 def table_text(estimates: pd.DataFrame, *, samples: bool, palette: dict[str, str]) -> str:
-    """Shares that are right by class with their intervals, as a table."""
+    """Return an HTML table of the share of right patches or labels per class, with intervals."""
     iou = samples and "IoU" in estimates
     heads = ["class", "right" if samples else "purity", *(["IoU"] if iou else []), "yes", "no", "?"]
     rows = []
@@ -140,7 +140,7 @@ def table_text(estimates: pd.DataFrame, *, samples: bool, palette: dict[str, str
         cells = [swatch + escape(name), *values, *(str(row[answer]) for answer in ("yes", "no", "unknown"))]
         rows.append((cells, "font-weight:600; border-top:1px solid #cfd8e3" if all_of_them else ""))
     body = "".join(f"<tr style='{style}'>{table_cells(cells, 'td')}</tr>" for cells, style in rows)
-    what = "Share that is right, with its interval of 95 %."
+    what = f"Estimated share of right {'labels' if samples else 'patches'}, with a 95 % interval."
     if samples and not iou:
         what += " IoU needs the class of every wrong sample."
     head = f"<tr style='color:#667'>{table_cells(heads, 'th')}</tr>"
@@ -148,14 +148,14 @@ def table_text(estimates: pd.DataFrame, *, samples: bool, palette: dict[str, str
 
 
 def table_cells(cells: Sequence[str], tag: str) -> str:
-    """Cells of a row: the first to the left, the others to the right."""
+    """Return the HTML cells of a row: the first aligned left, the others right."""
     sides = ["left", *["right"] * (len(cells) - 1)]
     style = "padding:2px 4px; font-weight:inherit; text-align"
     return "".join(f"<{tag} style='{style}:{side}'>{cell}</{tag}>" for cell, side in zip(cells, sides, strict=True))
 
 
 def interval_text(share: float, low: float, high: float) -> str:
-    """A share with its interval in percent.
+    """Return a share with its interval in percent.
 
     Examples
     --------

@@ -1,26 +1,27 @@
-// What paints: a brush, a straight line, an outline that is filled when it closes. Shows the outline of the brush under
-// the cursor and the very samples that will be painted. A sample is painted where its centre lies within the radius of
-// the line through the points, or inside a closed one.
+// Painting tools: a brush, a straight line, and an outline that is filled when it closes. The page shows the brush size
+// under the cursor, and exactly the samples that will be painted. A sample is painted if its centre lies within the radius
+// of the line through the points, or inside a closed outline.
 //
-// A drag is one stroke, and another one wherever it comes back into the section. With the line and the outline clicks are
-// corners; a double click or Enter ends it, Esc drops it, Ctrl+Z drops the last corner, and a reload keeps them. A stroke
-// belongs to the section, the tool and the class that it was begun with, whatever is in view or chosen when it ends.
-// A corner is moved by dragging it, or by Shift with the arrow keys; comma and full stop choose which.
-const BRUSH = 2, LINE = 3, OUTLINE = 4, SAME = 3;  // samples within which two clicks are one place
-const REACH = 10;  // pixels from the mouse to a corner that is taken hold of
+// A drag is one stroke; if it leaves the section and returns, the return begins another stroke. With the line and outline
+// tools, clicks set corners; a double click or Enter ends the stroke, Esc discards it, Ctrl+Z removes the last corner, and a
+// reload keeps the corners. A stroke keeps the section, the tool and the class that it began with, even if others are
+// selected when it ends. Dragging a corner, or Shift with the arrow keys, moves it; comma and full stop select a corner.
+const BRUSH = 2, LINE = 3, OUTLINE = 4, SAME = 3;  // samples: clicks no farther apart count as one place
+const REACH = 10;  // pixels: a drag this close to a corner moves it
 const FEWEST = { [BRUSH]: 1, [LINE]: 2, [OUTLINE]: 3 }, NAMES = { [LINE]: "A line", [OUTLINE]: "An outline" };
-const KEPT = `outcrop corners ${window.location.pathname} ${window.outcropJob}`;
+const CORNERS_KEY = `outcrop corners ${window.location.pathname} ${window.outcropJob}`;
 const { x, y, event_name: event } = cb_obj, { axes, section } = plot.tags[0], [across, down] = axes;
 const radius = tool.active === OUTLINE ? 0.5 : slider.value;
 const says = plot.document.get_model_by_name("brush-class");
 const low = (axis) => Math.min(axis.start, axis.start + (axis.count - 1) * axis.step);
 const nearest = (at) => at.map((value, n) => Math.max(0, Math.min(axes[n].count - 1, Math.floor(value + 0.5))));
 const place = (axis, position) => low(axis) + position * Math.abs(axis.step);
-const exact = [x, y].map((value, n) => (value - low(axes[n])) / Math.abs(axes[n].step));  // in samples from the smaller end
+// position in samples from the end with the smaller coordinate
+const exact = [x, y].map((value, n) => (value - low(axes[n])) / Math.abs(axes[n].step));
 const within = exact.every((value, n) => value >= -0.5 && value < axes[n].count - 0.5);
 const armed = tool.active >= BRUSH && tool.active <= OUTLINE && !plot.panning;
 
-const clip = (a, b) => {  // samples at the ends of the part of a line that lies in the section, null where none does
+const clip = (a, b) => {  // return the first and last sample of a line inside the section, null if the line is outside
   let [from, to] = [0, 1];
   axes.forEach(({ count }, n) => {
     const ends = [-0.5, count - 0.5].map((end) => (end - a[n]) / ((b[n] - a[n]) || 1e-9));
@@ -31,12 +32,12 @@ const clip = (a, b) => {  // samples at the ends of the part of a line that lies
 
 const tell = (text) => { plot.document.get_model_by_name("status").text = text; };
 
-const show = (source, data) => {  // here only: the server need not know
+const show = (source, data) => {  // in the browser only, without a message to the server
   Object.assign(source.data, data);
   source.change.emit();
 };
 
-const near = (codes, box, a, b, radius) => {  // samples within the radius of a line from a to b
+const near = (codes, box, a, b, radius) => {  // set the code of samples within the radius of a line from a to b
   const step = [b[0] - a[0], b[1] - a[1]], length = step[0] ** 2 + step[1] ** 2, reach = Math.ceil(radius);
   for (let row = Math.max(box.top, Math.min(a[1], b[1]) - reach); row <= Math.min(box.top + box.height - 1, Math.max(a[1], b[1]) + reach); row++) {
     for (let column = Math.max(box.left, Math.min(a[0], b[0]) - reach); column <= Math.min(box.left + box.width - 1, Math.max(a[0], b[0]) + reach); column++) {
@@ -48,7 +49,7 @@ const near = (codes, box, a, b, radius) => {  // samples within the radius of a 
   }
 };
 
-const inside = (box, points) => {  // samples inside the closed line through points
+const inside = (box, points) => {  // return codes of the samples inside the closed line through points
   const found = new Uint8Array(box.width * box.height);
   points.forEach((a, n) => {
     const b = points[(n + 1) % points.length];
@@ -62,7 +63,7 @@ const inside = (box, points) => {  // samples inside the closed line through poi
   return found;
 };
 
-const cover = (stroke, points) => {  // picture of the samples that get painted, in the colour of their class
+const cover = (stroke, points) => {  // return a picture of the samples to paint, in the colour of their class
   const [across, down] = stroke.axes, { radius } = stroke;
   const columns = points.map((p) => p[0]), rows = points.map((p) => p[1]), reach = Math.ceil(radius);
   const box = { left: Math.max(0, Math.min(...columns) - reach), top: Math.max(0, Math.min(...rows) - reach) };
@@ -92,7 +93,7 @@ const hide = () => {
   show(preview, { image: [], x: [], y: [], dw: [], dh: [] });
   show(corners, { x: [], y: [], size: [] });
 };
-const chosen = (stroke) => Math.min(stroke.chosen ?? Infinity, stroke.points.length - 1);  // corner that keys move
+const chosen = (stroke) => Math.min(stroke.chosen ?? Infinity, stroke.points.length - 1);  // number of the corner that the keys move
 const mark = (stroke) => show(corners, stroke.dragged ? { x: [], y: [], size: [] } : {
   x: stroke.points.map((p) => place(stroke.axes[0], p[0])), y: stroke.points.map((p) => place(stroke.axes[1], p[1])),
   size: stroke.points.map((_, n) => n === chosen(stroke) ? 12 : 8),
@@ -107,8 +108,8 @@ const draw = (stroke, ...more) => {
   }
 };
 
-const keep = () => {  // corners, until they are painted
-  try { sessionStorage.setItem(KEPT, JSON.stringify(plot.stroke?.dragged ? null : plot.stroke)); } catch { /* only here */ }
+const keep = () => {  // store corners until they are painted
+  try { sessionStorage.setItem(CORNERS_KEY, JSON.stringify(plot.stroke?.dragged ? null : plot.stroke)); } catch { /* without storage, a reload loses the corners */ }
 };
 
 const drop = () => {
@@ -133,20 +134,20 @@ const drop_corner = () => {
   }
 };
 
-const corner_under = (stroke) => {  // number of the corner under the mouse, -1 where there is none
+const corner_under = (stroke) => {  // return the number of the corner under the mouse, or -1
   const scale = [plot.inner_width / Math.abs(plot.x_range.end - plot.x_range.start),
     plot.inner_height / Math.abs(plot.y_range.end - plot.y_range.start)];
   const off = stroke.points.map((p) => Math.hypot(...p.map((at, n) => (at - exact[n]) * Math.abs(axes[n].step) * scale[n])));
   const nearest = off.indexOf(Math.min(...off));
   return off[nearest] <= REACH ? nearest : -1;
 };
-const put = (stroke, number, at) => {  // a corner where it is to be
+const put = (stroke, number, at) => {  // move a corner
   stroke.points[number] = at;
   stroke.chosen = number;
   keep();
   draw(stroke);
 };
-const nudge = (across, down) => {  // by samples
+const nudge = (across, down) => {  // move the chosen corner by samples
   const stroke = plot.stroke, number = chosen(stroke), [x, y] = stroke.points[number];
   const within = (at, { count }) => Math.max(0, Math.min(count - 1, at));
   put(stroke, number, [within(x + across, stroke.axes[0]), within(y + down, stroke.axes[1])]);
@@ -190,13 +191,13 @@ const add = (at) => {
   delete plot.stroke.chosen;
   if (at[0] !== last?.[0] || at[1] !== last?.[1]) points.push(at);
 };
-const follow = (stroke) => {  // a drag from where the mouse was last
+const follow = (stroke) => {  // extend a drag from the last position of the mouse to the present one
   const part = clip(stroke.last, exact) ?? [];
-  if (stroke.tool === LINE) stroke.points = [];  // from where it began
+  if (stroke.tool === LINE) stroke.points = [];  // a line runs from its start to the mouse
   else stroke.last = exact;
   if (stroke.tool !== OUTLINE) part.forEach(add);
   else if (stroke.points.length || within) add(nearest(exact));
-  if (stroke.tool === BRUSH && !within && stroke.points.length) {  // it leaves the section
+  if (stroke.tool === BRUSH && !within && stroke.points.length) {  // the drag leaves the section: send the part inside
     send(stroke);
     stroke.points = [];
   }
@@ -209,14 +210,14 @@ plot.nudge_corner = nudge;
 plot.choose_corner = choose;
 plot.clear_preview = () => plot.stroke || hide();
 plot.redraw_stroke = () => plot.stroke ? draw(plot.stroke) : hide();
-if (event === undefined) {  // the page was opened: its document calls
-  try { plot.stroke = JSON.parse(sessionStorage.getItem(KEPT)); } catch { /* there is none */ }
+if (event === undefined) {  // called by the document after the page has opened
+  try { plot.stroke = JSON.parse(sessionStorage.getItem(CORNERS_KEY)); } catch { /* no corners are stored */ }
   if (plot.stroke) { unfinished(plot.stroke); draw(plot.stroke); }
 }
-if (armed && event === "panstart" && plot.stroke?.dragged) finish();  // its end was not seen
+if (armed && event === "panstart" && plot.stroke?.dragged) finish();  // the browser did not report the end of the last drag
 const open = plot.stroke, elsewhere = open && !open.dragged && !(in_view(open) && open.tool === tool.active);
 if (open && !elsewhere) open.radius = radius;
-// outside the section a line ends where it leaves it, and an outline goes along its rim
+// outside the section, a line ends at the rim and an outline follows the rim
 const at = open?.tool === LINE && !open.dragged ? clip(open.points.at(-1), exact)[1] : nearest(exact);
 const corner = () => {
   if (plot.stroke) add(at);
@@ -230,7 +231,7 @@ if (armed && elsewhere && ["panstart", "tap", "doubletap"].includes(event)) {
   if (event === "mousemove") draw(open);
 } else if (armed && event === "panstart") {
   if (open) open.held = corner_under(open);
-  else begin(within ? [at] : [], true);  // a drag alone is a stroke; after a click it sets the next corner
+  else begin(within ? [at] : [], true);  // without corners a drag is a stroke; with corners it sets the next corner
 } else if (open && !open.dragged && open.held >= 0 && (event === "pan" || event === "panend")) {
   put(open, open.held, nearest(exact));
   if (event === "panend") open.held = -1;
@@ -241,7 +242,7 @@ if (armed && elsewhere && ["panstart", "tap", "doubletap"].includes(event)) {
 } else if (armed && open && event === "panend") {
   corner();
 } else if (armed && !open && !within && (event === "tap" || event === "doubletap")) {
-  tell("Nothing is painted there: click inside the section.");
+  tell("The click is outside the section and paints nothing: click inside the section.");
 } else if (armed && event === "tap" && tool.active === BRUSH) {
   begin([at], true);
   finish();

@@ -1,9 +1,9 @@
-// Thumbnails in a grid: click to jump, buttons and keys to act. Everything shown is set as text, never as markup.
+// Thumbnails in a grid: a click goes to the position, buttons and keys act. All content is set as text, never as markup.
 export function render({ model }) {
   const grid = document.createElement("div");
   grid.className = "thumbnails";
   grid.tabIndex = 0;
-  let cursor = 0, anchor = 0;  // from the anchor to the cursor cards are chosen
+  let cursor = 0, anchor = 0;  // the cards from the anchor to the cursor are chosen
   const chosen = (i) => i >= Math.min(anchor, cursor) && i <= Math.max(anchor, cursor);
   const act = (verb, i) => {
     const several = verb !== "go" && anchor !== cursor && chosen(i);

@@ -1,11 +1,11 @@
-// The list of classes: choose one, rename it by a double click, recolour, remove, add. What is typed stays until the server
-// has taken it, so that a name that is refused can be mended.
+// The list of classes: choose, rename by a double click, recolour, remove, add. A typed name stays until the server accepts
+// it, so that the user can correct a refused name.
 export function render({ model }) {
   const box = document.createElement("div");
   box.className = "class-list";
   const element = (tag, properties) => Object.assign(document.createElement(tag), properties);
   const list = element("div", {});
-  let renamed = null, field = null, drawing = false;  // class that gets another name, and the field for it
+  let renamed = null, field = null, drawing = false;  // the class that is being renamed, and its input field
 
   const rename = (name) => {
     renamed = name;
@@ -30,7 +30,7 @@ export function render({ model }) {
 
   const draw = () => {
     const at = field && box.getRootNode().activeElement === field ? field.selectionStart : null;
-    drawing = true;  // a field that moves loses the focus for a moment
+    drawing = true;  // a field that is moved in the document loses the focus briefly
     list.replaceChildren(...model.items.map((item) => {
       const row = element("div", { className: "class", title: "Click to choose, double click to rename" });
       row.dataset.name = item.name;

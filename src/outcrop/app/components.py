@@ -1,4 +1,4 @@
-"""Building blocks of the page: parts with scripts of their own, buttons, texts, thumbnails."""
+"""Building blocks of the page: components with JavaScript, buttons, texts and thumbnails."""
 
 import base64
 import functools
@@ -20,19 +20,19 @@ from outcrop.app.view import value_of
 
 HERE = Path(__file__).parent
 CSS = (HERE / "page.css").read_text(encoding="utf-8")
-PRIMARY = ".bk-btn-primary { background: #1769c4; border-color: #1769c4; }"  # white on it is read by all
+PRIMARY = ".bk-btn-primary { background: #1769c4; border-color: #1769c4; }"  # white text on it has enough contrast
 REFUSED = (ValueError, OSError, KeyError, IndexError, TypeError, ImportError)
 WIDE = {"sizing_mode": "stretch_width"}
 BOTH = {"sizing_mode": "stretch_both"}
 UNSEEN = {"width": 0, "height": 0, "margin": 0}
 SMALL = {"styles": {"font-size": "12px"}}
-Message = dict[str, Any]  # of a script
+Message = dict[str, Any]  # from a script in the browser
 Method = TypeVar("Method", bound=Callable[..., Any])
 Widget = TypeVar("Widget")
 
 
 class Part:
-    """A part of the page; what goes wrong in what the interpreter does in it is said, and ends nothing.
+    """A part of the page; an action that fails shows its error, and the page stays usable.
 
     Parameters
     ----------
@@ -44,17 +44,17 @@ class Part:
     def __init__(self, session: Session, say: Callable[..., None]) -> None:
         self.session, self.say = session, say
         self.job, self.survey, self.labelling = session.job, session.survey, session.labelling
-        self.actions: list[Any] = []  # buttons that rest while the interpreter waits for something
+        self.actions: list[Any] = []  # buttons that are disabled while a task runs
 
     def attempt(self, action: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Do something, and say what went wrong."""
+        """Call an action and return its result; show an error that it raises."""
         try:
             return action(*arguments, **options)
         except REFUSED as error:
             self.say(str(error) or type(error).__name__, wrong=True)
 
     def button(self, label: str, action: Callable[[], object], name: str, **options: Any) -> Any:
-        """A button that does something."""
+        """Return a button that calls an action."""
         if options.get("button_type") == "primary":
             options["stylesheets"] = [PRIMARY]
         one = Button(label=label, name=name, **options)
@@ -62,13 +62,13 @@ class Part:
         return one
 
     def react(self, widget: Widget, action: Callable[[Any], object]) -> Widget:
-        """Call ``action(new)`` whenever something else is chosen in a widget, which is returned."""
+        """Call ``action(new)`` when the value of a widget changes; return the widget."""
         widget.on_change(value_of(widget), lambda _attr, _old, new: self.attempt(action, new))  # type: ignore[attr-defined]
         return widget
 
 
 def guarded(method: Method) -> Method:
-    """Do the same as a method of a `Part`, but say what went wrong instead of dying of it."""
+    """Wrap a method of a `Part`: an error that it raises is shown instead."""
 
     @functools.wraps(method)
     def safe(self: Part, *arguments: Any, **options: Any) -> Any:
@@ -78,7 +78,7 @@ def guarded(method: Method) -> Method:
 
 
 class Talking:
-    """A part of the page that hands on what its script says."""
+    """A component that passes the messages of its script to a handler."""
 
     def __init__(self, handle: Callable[[Message], object], **options: Any) -> None:
         self._handle = handle
@@ -93,12 +93,12 @@ class Talking:
 
 
 class Cards(Talking, JSComponent):
-    """Thumbnails with buttons and keys."""
+    """A grid of thumbnails with buttons and keys."""
 
     items = param.List(doc="key, src, title, note, colour, state, hint of every card")
     actions = param.List(doc="verb, sign and hint of every button")
     keys = param.Dict(default={}, doc="key of the keyboard -> verb")
-    several = param.Boolean(default=False, doc="whether Shift chooses several, on which a button or a key acts")
+    several = param.Boolean(default=False, doc="whether Shift chooses several cards, for one button or key")
     _esm = HERE / "cards.js"
     _stylesheets: ClassVar = [CSS]
 
@@ -108,14 +108,14 @@ class Classes(Talking, JSComponent):
 
     items = param.List(doc="name, colour and note of every class")
     selected = param.String()
-    added = param.Integer(default=0, doc="counts the classes that were added here")
-    renamed = param.Integer(default=0, doc="counts the new names that were taken here")
+    added = param.Integer(default=0, doc="number of classes that were added here")
+    renamed = param.Integer(default=0, doc="number of new names that were accepted here")
     _esm = HERE / "classes.js"
     _stylesheets: ClassVar = [CSS]
 
 
 class Legend(Talking, JSComponent):
-    """The classes of a section, and which of them are hidden."""
+    """The classes of a section, with buttons that hide them."""
 
     items = param.List(doc="name, colour, share, key and hidden of every class")
     _esm = HERE / "legend.js"
@@ -125,16 +125,16 @@ class Legend(Talking, JSComponent):
 class Layers(Talking, JSComponent):
     """The layers over the section."""
 
-    items = param.List(doc="name, renderers, shown, opacity and key of every layer; of fault sticks the likelihood")
+    items = param.List(doc="name, renderers, shown, opacity and key of every layer; fault sticks also likelihood")
     likelihoods = param.List(doc="smallest and largest likelihood of a stick")
     _esm = HERE / "layer_bar.js"
     _stylesheets: ClassVar = [CSS]
 
 
 class Question(Talking, JSComponent):
-    """A question of an audit with its picture, and the buttons and keys that answer it."""
+    """A question of an audit with its picture, and buttons and keys for the answer."""
 
-    item = param.Dict(default={}, doc="number, name, colour, where, answer, classes, picture and what lies in it")
+    item = param.Dict(default={}, doc="number, name, colour, where, answer, classes, picture and its box")
     _esm = HERE / "question.js"
     _stylesheets: ClassVar = [CSS]
 
@@ -146,21 +146,21 @@ class Ask(Talking, JSComponent):
     text = param.String()
     choices = param.List(doc="key and text of every choice")
     refusal = param.String(default="Cancel", doc="text of the button that chooses nothing")
-    asked = param.Integer(default=0, doc="counts how often it was asked")
+    asked = param.Integer(default=0, doc="number of times the dialog was opened")
     _esm = HERE / "ask.js"
     _stylesheets: ClassVar = [CSS]
 
     def ask(self, title: str, text: str, choices: list[tuple[str, str]], refusal: str = "Cancel") -> None:
-        """Open the dialog; the handler gets the key of the choice."""
+        """Open the dialog; the handler receives the key of the choice."""
         self.param.update(title=title, text=text, choices=choices, refusal=refusal)
         self.asked += 1
 
 
 class Connection(Talking, JSComponent):
-    """Strokes on their way to the server, and the banner where it is gone."""
+    """Sends strokes to the server, and shows a banner when the server does not answer."""
 
-    beat = param.Integer(default=0, doc="counts on while the server lives")
-    stored = param.List(doc="ids of the last strokes that need not be sent again")
+    beat = param.Integer(default=0, doc="increases while the server runs")
+    stored = param.List(doc="ids of the last strokes that the server stored")
     _esm = HERE / "connection.js"
 
 
@@ -176,64 +176,64 @@ class Splitter(JSComponent):
 class Keys(Talking, JSComponent):
     """Keys that work anywhere on the page."""
 
-    help = param.Integer(default=0, doc="counts how often the list of keys was asked for")
+    help = param.Integer(default=0, doc="number of times the list of keys was requested")
     _esm = HERE / "keys.js"
 
 
 def script(name: str, **arguments: Any) -> Any:
-    """Client code of a file beside this one."""
+    """Return a callback with the JavaScript of a file in this folder."""
     return CustomJS(args=arguments, code=(HERE / f"{name}.js").read_text(encoding="utf-8"))
 
 
 def card(key: object, picture: str, title: str, colour: str, **more: str) -> dict[str, str]:
-    """One of `Cards`; `more` are its note, its state (accepted, rejected) and its hint."""
+    """Return an item of `Cards`; `more` holds its note, state (accepted, rejected) and hint."""
     return {"key": str(key), "src": picture, "title": title, "colour": colour, **more}
 
 
 def note(name: str, **options: Any) -> Any:
-    """An empty text, to be filled."""
+    """Return an empty text."""
     return Div(text="", name=name, **WIDE, **options)
 
 
 def warnings(name: str) -> Any:
-    """A place for warnings, to be filled by `warn`."""
+    """Return an empty text for `warn`."""
     return Div(text="", name=name, visible=False, styles={"font-size": "12.5px"}, **WIDE)
 
 
 def warn(place: Any, texts: Sequence[str]) -> None:
-    """Show warnings in their place, nothing where there are none."""
+    """Show warnings in a text made by `warnings`; hide it if the list is empty."""
     rows = "".join(f"<li>{escape(text)}</li>" for text in texts)
     style = "margin:2px 0; padding:4px 8px 4px 24px; background:#fff3e0; border-left:3px solid #b35900; color:#5c2e00"
     place.update(text=f"<ul role='status' style='{style}'>{rows}</ul>" if texts else "", visible=bool(texts))
 
 
 def scrolled(*parts: Any) -> Any:
-    """Parts of a step, one below the other."""
+    """Return the parts of a step in a column with a scroll bar."""
     return pn.Column(*parts, scroll="y-auto", **BOTH)
 
 
 def hint(text: str) -> Any:
-    """A line that says what to do."""
+    """Return a line with instructions."""
     return Div(text=escape(text), styles={"color": "#667", "font-size": "12px"}, **WIDE)
 
 
 def heading(text: str) -> Any:
-    """A small heading."""
+    """Return a small heading."""
     return Div(text=f"<b>{escape(text)}</b>", styles={"font-size": "13px", "margin-top": "6px"})
 
 
 def title(text: object) -> Any:
-    """The name of what is open."""
+    """Return the title of the page: "Outcrop" and the name of the job or folder."""
     return Div(text=f"<b>Outcrop</b> &nbsp; {escape(text)}", styles={"font-size": "15px"}, align="center")
 
 
 def escape(text: object) -> str:
-    """Text that is safe inside HTML."""
+    """Return a text with the special characters of HTML escaped."""
     return html.escape(str(text))
 
 
 def thumbnail(codes: Codes) -> str:
-    """8-bit picture as an address that holds it."""
+    """Return an 8-bit picture as a data URL."""
     from PIL import Image
 
     out = io.BytesIO()

@@ -1,15 +1,15 @@
-// The connection to the server: strokes until they are stored, a banner where the server is gone, and the way back.
+// The connection to the server: keep strokes until they are stored, show a banner when the server is gone, and reconnect.
 //
-// A stroke stays in this tab until the server says that it is stored, and is sent again after a reload; the server knows
-// it by its id, so that none is stored twice. Where the connection breaks the banner shows at once, where the server is
-// silent after six seconds. A server that answers again is left in peace: one small request at a time asks for it, and
-// one reload goes on; where it was only slow the next beat does, without a reload.
+// A stroke stays in this tab until the server confirms that it is stored, and is sent again after a reload; the server
+// recognises its id and stores it once. The banner appears at once when the connection breaks, and after six seconds
+// without a message. The page then sends one small request at a time until the server answers, and reloads once. After a
+// delay without a broken connection, the next beat removes the banner without a reload.
 const SILENCE = 6000, AGAIN = 700, PATIENCE = 10000, GRACE = 8000;  // milliseconds
 const HERE = `${window.location.pathname} ${window.outcropJob}`;  // one server shows several jobs
 const STROKES = `outcrop strokes ${HERE}`, SECTION = `outcrop section ${HERE}`;
 
 const stored = (key) => { try { return JSON.parse(sessionStorage.getItem(key)); } catch { return null; } };
-const store = (key, value) => { try { sessionStorage.setItem(key, JSON.stringify(value)); } catch { /* only here */ } };
+const store = (key, value) => { try { sessionStorage.setItem(key, JSON.stringify(value)); } catch { /* without storage, a reload loses it */ } };
 const named = (name) => window.Bokeh.documents[0].get_model_by_name(name);
 
 const element = (css, ...children) => {
@@ -43,20 +43,20 @@ function watch(model, waiting) {
   let last = Date.now(), acted = 0, answered = 0, lost = false, closed = false, asking = false, leaving = false;
   const words = () => {
     const count = waiting();
-    const unsure = acted > last ? " Your last click may not be: look at it when the page is back." : "";
+    const unsure = acted > last ? " Your last click may not be saved: check it when the page is back." : "";
     const kept = count === 0 ? `What you decided before is saved.${unsure}`
       : `${count === 1 ? "1 stroke is" : `${count} strokes are`} not saved yet: this tab keeps what you painted and sends it; leave it open.`;
-    return `Connection lost: the server does not answer. ${kept} If it ended, run outcrop app on the job again and this page goes on by itself.`;
+    return `Connection lost: the server does not answer. ${kept} If it ended, run outcrop app on the job again; this page then continues by itself.`;
   };
   const show = (gone) => {
     lost = gone;
-    if (gone && named("section")?.stroke?.dragged) named("section").finish_stroke();  // the cover takes the mouse
+    if (gone && named("section")?.stroke?.dragged) named("section").finish_stroke();  // the cover blocks the mouse
     banner.textContent = words();
     cover.style.display = gone ? "block" : "none";
   };
   const reload = () => {
     leaving = true;
-    store(SECTION, named("section")?.tags[0]?.section);  // another tab may have gone elsewhere
+    store(SECTION, named("section")?.tags[0]?.section);  // another tab may show another section
     window.location.reload();
   };
   document.addEventListener("pointerup", () => { if (!lost) acted = Date.now(); }, true);

@@ -1,4 +1,4 @@
-"""Downloads: the files of a job that the page offers, one by one; a folder comes as one zip file."""
+"""Downloads of the page: files of a job; a folder is sent as one zip file."""
 
 import zipfile
 from collections.abc import Iterator
@@ -7,31 +7,31 @@ from typing import Any
 
 from tornado.web import HTTPError, RequestHandler
 
-CHUNK = 1 << 20  # bytes that are read at a time
-TABLES = ("*.csv", "*.png", "*.html")  # of the job folder itself
+CHUNK = 1 << 20  # bytes per read
+TABLES = ("*.csv", "*.png", "*.html")  # in the job folder itself
 WAY = r"/download/([^/]+)/([^/]+)"
 
 
 def downloads_of(job: Path) -> dict[str, Path]:
-    """Name -> path of everything that can be downloaded from a job: its exports, tables and pictures."""
+    """Return name -> path of the files and folders of a job for download: exports, tables and pictures."""
     found = [path for pattern in TABLES for path in job.glob(pattern) if path.is_file()]
     found += (job / "export").glob("[!.]*")
     return {name_of(path): path for path in sorted(found)}
 
 
 def name_of(path: Path) -> str:
-    """Name of a download: that of the file, of a folder with .zip."""
+    """Return the name of a download: the name of the file, or the name of the folder with ``.zip``."""
     return f"{path.name}.zip" if path.is_dir() else path.name
 
 
 class Sink:
-    """A file for `zipfile` that hands on what was written to it."""
+    """A file object for `zipfile` that keeps written bytes until `take` returns them."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
 
     def write(self, data: bytes) -> int:
-        """Keep bytes until they are taken."""
+        """Keep bytes for `take`."""
         self.parts.append(bytes(data))
         return len(data)
 
@@ -39,13 +39,13 @@ class Sink:
         """Do nothing."""
 
     def take(self) -> bytes:
-        """Return what was written since."""
+        """Return the bytes written since the last call."""
         parts, self.parts = self.parts, []
         return b"".join(parts)
 
 
 def chunks(path: Path) -> Iterator[bytes]:
-    """Bytes of a file, or of a zip file of all files in a folder, piece by piece."""
+    """Yield the bytes of a file, or of a zip file of all files in a folder."""
     if path.is_file():
         with path.open("rb") as file:
             while data := file.read(CHUNK):
@@ -63,10 +63,10 @@ def chunks(path: Path) -> Iterator[bytes]:
 
 
 class Download(RequestHandler):
-    """Answer with a file that the page of an open job offers; any other name finds nothing."""
+    """Answer with a file that the page of an open job offers; any other name gives error 404."""
 
     def initialize(self, desk: Any) -> None:
-        """Take the desk with its open jobs."""
+        """Store the desk, which holds the open jobs."""
         self._desk = desk
 
     async def get(self, job: str, name: str) -> None:
@@ -76,7 +76,7 @@ class Download(RequestHandler):
         if path is None:
             raise HTTPError(404)
         self.set_header("Content-Type", "application/octet-stream")
-        self.set_header("Content-Disposition", "attachment")  # the link gives the name
+        self.set_header("Content-Disposition", "attachment")  # the link states the name
         for data in chunks(path):
             self.write(data)
             await self.flush()

@@ -29,13 +29,13 @@ from outcrop.volumes.summary import sample_unit
 
 
 class ExemplarPanel(Panel):
-    """The list of classes, and thumbnails of the exemplars.
+    """The list of classes, and thumbnails of their exemplars.
 
     Parameters
     ----------
     viewer : Viewer
     find : callable
-        Begins a search.
+        Starts a search.
     """
 
     def __init__(self, viewer: Viewer, find: Callable[[], object]) -> None:
@@ -51,11 +51,11 @@ class ExemplarPanel(Panel):
         self.actions = [self.button("Find similar patches", find, "find", button_type="primary")]
 
     def layout(self, *below: Any) -> Any:
-        """Everything, arranged, above other panels."""
+        """Return the parts of the panel, arranged above other panels."""
         what = hint(
             "Choose or add a class, then click on the section to place a box; drag a box to move it. A double click on "
             "a name renames the class. "
-            "Arrow keys and PgUp, PgDn go through the lines, the wheel zooms."
+            "Arrow keys, PgUp and PgDn change the line; the mouse wheel zooms."
         )
         size = pn.Row(self.size, pn.Column(*self.actions, margin=(14, 0)))
         return scrolled(what, self.ask, self.classes, self.warnings, size, self.size_note, self.cards, *below)
@@ -78,12 +78,12 @@ class ExemplarPanel(Panel):
             self._remove(name)
 
     def _remove(self, name: str) -> None:
-        """Remove a class; where something is decided about it, ask first."""
+        """Remove a class; ask first if the job has decisions about it."""
         things = self.session.belongings(name)
         if not things:
             self.session.decide(self.job.remove_class, name)
             return
-        text = f"Removes {things} with it. Undo brings all of it back."
+        text = f"This also removes {things}. Undo restores them."
         self.ask.ask(f"Remove class {name}?", text, [(self.job.first_name(name), f"Remove {name}")], f"Keep {name}")
 
     @guarded
@@ -91,7 +91,7 @@ class ExemplarPanel(Panel):
         self.session.decide(self.job.remove_class, self.job.plan.names[message["key"]])
 
     def choose(self, name: str) -> None:
-        """Take a class, to place exemplars of it."""
+        """Choose a class, and the tool that places exemplars."""
         self.viewer.choose(name)
         self.viewer.take(PLACE)
         self.show()
@@ -100,7 +100,7 @@ class ExemplarPanel(Panel):
         if new != self._size_text():
             try:
                 self.session.set_size(new, self.viewer.line)
-                self.session.work.say("")  # a message about another size
+                self.session.work.say("")  # clears a message about another size
             finally:
                 self.size.value = self._size_text()
 
@@ -108,7 +108,7 @@ class ExemplarPanel(Panel):
         return ",".join(map(str, self.survey.size))
 
     def _show_size(self) -> None:
-        """Say how large a patch is."""
+        """Show the size of a patch."""
         survey, unit = self.survey, sample_unit(self.survey.volume)
         height, width = survey.size
         extent = f" ({height * abs(survey.axes[2].step):g} {unit})" if unit else ""
@@ -125,7 +125,7 @@ class ExemplarPanel(Panel):
             self.viewer.jump(places[message["key"]])
 
     def show(self) -> None:
-        """Bring it up to the decisions."""
+        """Update the panel to the decisions."""
         self._show_size()
         self.show_warnings()
         palette, exemplars = self.job.palette, self.job.exemplars
@@ -143,12 +143,12 @@ class ExemplarPanel(Panel):
         self.cards.items = items
 
     def show_warnings(self) -> None:
-        """Show what the shell would warn about the classes, and about the last decision."""
+        """Show the warnings about the classes and the last decision."""
         advice = self.session.advice
         warn(self.warnings, [*advice.notes(), *advice.classes()])
 
     def _picture(self, one: Any) -> str:
-        """Thumbnail of an exemplar; sections are not read again for one that was drawn before."""
+        """Return the thumbnail of an exemplar, from memory if it was drawn before."""
         key = (one.id, one.place, self.survey.size)
         if key not in self._pictures:
             whole = one.place is None  # the exemplar is a picture

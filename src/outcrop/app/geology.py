@@ -1,4 +1,4 @@
-"""Faults and bodies of a session: sticks, tops and bases on the section in view, and decisions about sticks."""
+"""Faults and geobodies of a session: sticks, tops and bases on the section in view, and verdicts on sticks."""
 
 import warnings
 from pathlib import Path
@@ -22,20 +22,20 @@ from outcrop.words import counted
 if TYPE_CHECKING:
     from outcrop.app.session import Session
 
-ALL = "all faults"  # instead of those of a class
+ALL = "all faults"  # in place of the sticks of one class
 
 
 class Picked(NamedTuple):
-    """Sticks that can be drawn on a section, and what they were made from."""
+    """Sticks that can be drawn on a section, and the key of their inputs."""
 
-    key: Any  # class, lines, decisions, where the labels of the lines are kept
+    key: Any  # class, lines, decisions, and the stores of the labels of the lines
     sticks: pd.DataFrame
     rejected: pd.DataFrame
     note: str
 
 
 class Shown(NamedTuple):
-    """Sticks of a section in view and the lines to draw for them; rejected ones apart."""
+    """Sticks of the section in view, with the lines to draw for them, and separately the rejected sticks."""
 
     sticks: pd.DataFrame
     traces: list[FaultTrace]
@@ -45,7 +45,7 @@ class Shown(NamedTuple):
 
 
 class Geology:
-    """Fault sticks and bodies of the job of a session.
+    """Fault sticks and geobodies of the job of a session.
 
     Parameters
     ----------
@@ -56,40 +56,40 @@ class Geology:
     of : str
         Class whose sticks are shown, or `ALL`.
     picking : bool
-        Whether the sticks of a section are picked now.
+        Whether the sticks of a section are being picked.
     """
 
     def __init__(self, session: "Session") -> None:
         self.session, self.job, self.survey = session, session.job, session.survey
         self.of = session.view.get("sticks-of", "")
-        self._picked: dict[bool, Picked] = {}  # whether a section lies across the lines -> its sticks
-        self._bodies: tuple[Any, Any] | None = None  # and the labels that they were found in
+        self._picked: dict[bool, Picked] = {}  # sticks of sections on the lines (False) and across them (True)
+        self._bodies: tuple[Any, Any] | None = None  # geobodies, and the key of the labels that they were found in
         self._wanted: tuple[bool, Any] | None = None
         self._picker = Latest(self._pick)
         self.picking = False
 
     def close(self) -> None:
-        """Wait for what picks faults."""
+        """Wait for the thread that picks faults."""
         self._wanted = None
         self._picker.wait()
 
     # ---- sticks -----------------------------------------------------------------------------------------------------
 
     def choices(self) -> list[str]:
-        """Of what sticks can be shown; the chosen one is brought up to the classes there are."""
+        """Return the choices of sticks: every class, or `ALL`; reset the choice if its class was removed."""
         names = list(self.job.palette)
         if self.of not in (ALL, *names):
             self.of = ALL
         return [*names, ALL]
 
     def choose(self, name: str) -> None:
-        """Show the sticks of a class, or all of them."""
+        """Show the sticks of a class, or all sticks."""
         self.of = name
         self.session.view.keep(**{"sticks-of": name})
         self.session.tell("geology")
 
     def shown(self, direction: int, position: int) -> Shown:
-        """Sticks on a section; older ones, or none, while they are picked in a thread."""
+        """Return the sticks on a section; while a thread picks them, older sticks or none."""
         key, across = self._key(direction, position), direction != self.survey.along
         picked = self._picked.get(across)
         if picked is None or picked.key != key:
@@ -105,9 +105,9 @@ class Geology:
         return Shown(picked.sticks, traces[0], picked.rejected, traces[1], picked.note)
 
     def _key(self, direction: int, position: int) -> tuple[Any, ...]:
-        """What the sticks of a section depend on: on lines the line, across them all that is picked so far.
+        """Return the inputs of the sticks of a section: its line, or for a section across the lines all picked lines.
 
-        Labels of other lines do not count: after a verdict up to twenty of them are labelled again, one by one.
+        The labels of other lines are not included, because up to twenty lines are labelled again after a verdict.
         """
         self.choices()
         along, lines = self.survey.along, self.survey.lines
@@ -130,7 +130,7 @@ class Geology:
         self.session.tell("geology")
 
     def _sticks(self, lines: list[float]) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-        """Sticks of some lines, those that were rejected on them, and a sentence about them."""
+        """Return the sticks of some lines, the rejected sticks of these lines, and a sentence with their numbers."""
         name, along = self.fault_class(), self.survey.line_name
         rejected = self._none()
         if name in self.job.palette:
@@ -138,7 +138,7 @@ class Geology:
             rejected = rejected[rejected[along].isin(lines) & (rejected["along"] == along)].assign(surface=-1)
         labelled = True
         if self.of == ALL:
-            sticks, words = self._all_sticks(lines), "sticks, whatever their class"
+            sticks, words = self._all_sticks(lines), "sticks of any class"
         else:
             done = {self.survey.lines[i].item() for i in self.session.labelling.done()}
             labelled, words = not done.isdisjoint(lines), f"sticks of {self.of}"
@@ -149,10 +149,10 @@ class Geology:
                 sticks = join_sticks(accepted[accepted[along].isin(lines)], self.job.volume)
         kept = sticks.loc[sticks["accepted"].astype(bool), "stick"].nunique()
         note = f"{sticks['stick'].nunique()} {words}: {kept} accepted, {rejected['stick'].nunique()} rejected"
-        return sticks, rejected, note if labelled else f"{note}; label the line to see those that its labels show"
+        return sticks, rejected, note if labelled else f"{note}; label the line to see the sticks of its labels"
 
     def _all_sticks(self, lines: list[float] | None = None, **options: Any) -> pd.DataFrame:
-        """Sticks of whatever class, without rejected ones."""
+        """Return the sticks of any class, without rejected sticks."""
         name = self.fault_class()
         return faults.judged_sticks(self.job, name if name in self.job.palette else None, lines, **options)
 
@@ -161,7 +161,7 @@ class Geology:
         return pd.DataFrame({name: np.empty(0) for name in columns})
 
     def pick_all(self) -> Task:
-        """Pick the faults of the whole survey; what is picked already stays."""
+        """Pick the faults of all lines that are not picked yet, in a thread."""
 
         def pick(task: Task) -> None:
             faults.all_sticks(self.job, progress=task.stage)
@@ -172,9 +172,9 @@ class Geology:
     # ---- decisions --------------------------------------------------------------------------------------------------
 
     def fault_class(self) -> str:
-        """Class that accepted sticks become: the one shown, else the one chosen, else the one that holds verdicts.
+        """Return the class of accepted sticks: the shown class, or the chosen class, or the class that holds verdicts.
 
-        It may be a new one, which the first verdict makes.
+        It may be a new class, which the first verdict adds.
         """
         if self.of in self.job.palette:
             return self.of
@@ -183,22 +183,22 @@ class Geology:
             return chosen
         try:
             return faults.fault_class(self.job)
-        except ValueError:  # none, or several
+        except ValueError:  # no class holds verdicts, or several do
             named = [name for name in self.job.palette if faults.FAULT in name.lower()]
             return named[0] if named else faults.FAULT
 
     def fault_classes(self) -> list[str]:
-        """Classes that accepted sticks can become."""
+        """Return the classes that can be given to accepted sticks."""
         names = [name for name in self.job.palette if name != self.job.background]
         return names if self.fault_class() in names else [*names, self.fault_class()]
 
     def choose_fault_class(self, name: str) -> None:
-        """Let accepted sticks become a class."""
+        """Choose the class of accepted sticks."""
         self.session.view.keep(**{"fault-class": self.job.first_name(name)})
         self.session.tell("geology")
 
     def judge(self, sticks: pd.DataFrame, what: str, position: int) -> None:
-        """Accept or reject sticks on a line as one decision, or clear the verdicts on them."""
+        """Accept or reject sticks on a line, or clear their verdicts, as one act."""
         self.session.decide_on(position, self._judge, sticks, what)
 
     def _judge(self, sticks: pd.DataFrame, what: str) -> None:
@@ -209,11 +209,11 @@ class Geology:
             faults.judge_sticks(self.job, sticks, what, name)
 
     def extend(self, stick: pd.DataFrame, place: Place, position: int) -> None:
-        """Extend a stick on a line to a place, which accepts it."""
+        """Extend a stick on a line to a position, and accept it."""
         self.session.decide_on(position, self._extend, stick, place)
 
     def _extend(self, stick: pd.DataFrame, place: Place) -> None:
-        faults.extended_stick(self.job, stick, place)  # refused before anything is decided
+        faults.extended_stick(self.job, stick, place)  # raises before a decision is logged
         name = self.fault_class()
         with self.job.log.act():
             if name not in self.job.palette:
@@ -223,7 +223,7 @@ class Geology:
     # ---- bodies -----------------------------------------------------------------------------------------------------
 
     def find_bodies(self) -> Task:
-        """Find the bodies of the labelled lines, in a thread."""
+        """Find the geobodies of the labelled lines, in a thread."""
 
         def find(task: Task) -> None:
             labels = self._labels()
@@ -234,23 +234,23 @@ class Geology:
         return self.session.work.start("finding bodies", find)
 
     def bodies_note(self) -> str:
-        """What bodies there are, in words."""
+        """Return the number of geobodies as a sentence."""
         if self._bodies is None:
             return ""
         words = f"{len(self._bodies[0].table)} bodies"
-        return f"{words} of older labels: find them again" if self.bodies_old() else words
+        return f"{words} from older labels: find them again" if self.bodies_old() else words
 
     def bodies_old(self) -> bool:
-        """Whether bodies were found in older labels than there are now."""
+        """Return whether the labels changed since the geobodies were found."""
         return self._bodies is not None and self._bodies[1] != self._labels()
 
     def _labels(self) -> tuple[Any, ...]:
-        """What the labels of the survey come from."""
+        """Return the inputs of the labels of the survey: strokes, limit of confidence and stores."""
         labels = self.session.labelling.shown().labels
         return self.job.strokes, labels.limit, {line: store.folder.name for line, store in labels.stores.items()}
 
     def horizons(self, direction: int, position: int) -> list[tuple[str, str, Any]]:
-        """Class, side (top or base) and line (across, down) of the horizons on a section."""
+        """Return class, side (top or base) and line (across, down) of the horizons on a section."""
         if self._bodies is None:
             return []
         bodies, interval = self._bodies[0], abs(self.survey.axes[2].step)
@@ -267,8 +267,7 @@ class Geology:
     def export_sticks(self, name: str = "sticks.csv", *, stale: bool = False) -> Task:
         """Write the sticks of all labelled lines, or of all lines, into the export folder, in a thread.
 
-        Rejected ones are left out. Labels of older decisions are refused unless `stale` ones are wanted; sticks of no
-        class need none.
+        Rejected sticks are left out. Stale labels raise an error unless `stale` is true; `ALL` needs no labels.
         """
         results = self.session.results
 
@@ -280,15 +279,18 @@ class Geology:
                 sticks = faults.sticks_of_class(self.job, self.of, progress=task.stage)
             out = results.free_path(name)
             known = map_grid(self.job.volume).in_metres
-            with warnings.catch_warnings(action="ignore"):  # said below
+            with warnings.catch_warnings(action="ignore"):  # the text below states it
                 write_sticks(sticks, out, self.job.volume)
-            there = "X and Y" if known else "no X and Y, for the volume has no coordinates"
-            self._wrote(out, f"{counted(sticks['stick'].nunique(), 'sticks')}, {there}", old)
+            coordinates = "X and Y" if known else "without X and Y, because the volume has no coordinates"
+            self._wrote(out, f"{counted(sticks['stick'].nunique(), 'sticks')}, {coordinates}", old)
 
         return self.session.work.start(f"writing {name}", write)
 
     def export_bodies(self, *, stale: bool = False) -> Task:
-        """Write bodies, tops and bases into the export folder, in a thread; refused as `export_sticks` is."""
+        """Write geobodies, tops and bases into the export folder, in a thread.
+
+        Stale labels raise an error unless `stale` is true.
+        """
         results = self.session.results
 
         def write(task: Task) -> None:
@@ -299,6 +301,6 @@ class Geology:
         return self.session.work.start("writing bodies", write)
 
     def _wrote(self, out: Path, what: str, old: int) -> None:
-        """Remember what was written, for the lists of exports."""
-        lines = f", from {old} stale line{'s' if old > 1 else ''} too" if old else ""
+        """Add a file to the list of exports."""
+        lines = f", including {old} stale line{'s' if old > 1 else ''}" if old else ""
         self.session.results.written.append(Written(out, f"{out} written: {what}{lines}", geology=True))

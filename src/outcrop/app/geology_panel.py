@@ -1,4 +1,4 @@
-"""Step 5 of the page: fault sticks, tops and bases over the section, and what to do with them."""
+"""Step 5 of the page: fault sticks, tops and bases over the section, verdicts on sticks, and exports."""
 
 import functools
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from outcrop.geometry.bodies import SIDES
 from outcrop.geometry.crossings import FaultTrace
 from outcrop.plots.geology_lines import STICK
 
-CHOSEN, ACCEPTED, REJECTED = "#00e5ff", "#00e676", "#e0e0e0"  # of sticks, and STICK where nothing is decided
-SCREEN = (900, 650)  # pixels of a section, about
-NEAR = 12  # pixels from a click to the stick that is meant
-SPOTS = 50  # points of a stick that are tested against the lasso
+CHOSEN, ACCEPTED, REJECTED = "#00e5ff", "#00e676", "#e0e0e0"  # colours of sticks; sticks without a verdict have STICK
+SCREEN = (900, 650)  # approximate pixels of a section, across and down
+NEAR = 12  # pixels: largest distance from a click to the stick that it chooses
+SPOTS = 50  # points of a stick that are compared with the lasso
 LINES = ("xs", "ys", "colour", "width")
-GLYPHS = (  # from below
+GLYPHS = (  # from the lowest to the highest
     "top-outlines", "tops", "base-outlines", "bases", "rejected-outlines", "rejected-sticks", "stick-outlines",
     "sticks", "chosen-stick",
 )  # fmt: skip
@@ -38,15 +38,15 @@ OLD = "Tops out of date: recompute"
 
 
 class Chosen(NamedTuple):
-    """A stick as it was clicked, whatever is picked later."""
+    """A chosen stick; a later pick does not change it."""
 
-    of: str  # class that was shown
+    of: str  # class shown when the stick was chosen
     trace: FaultTrace
     points: pd.DataFrame
 
 
 class GeologyPanel(ExportPanel):
-    """Everything about sticks and bodies.
+    """Controls of sticks and geobodies.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ class GeologyPanel(ExportPanel):
         super().__init__(viewer, "geology-stale", "geology-exported", geology=True)
         self.geology, self.layers = self.session.geology, layers
         self.chosen: list[Chosen] = []
-        self._adding = False  # whether the lasso adds to what is chosen
-        self._section: tuple[int, int] | None = None  # that is shown
+        self._adding = False  # whether the lasso adds to the chosen sticks
+        self._section: tuple[int, int] | None = None  # direction and position of the section shown
         self._found: list[Chosen] = []  # sticks that can be chosen
         self._traces: list[FaultTrace] = []
         self._rejected: list[FaultTrace] = []
@@ -95,11 +95,11 @@ class GeologyPanel(ExportPanel):
         figure.on_event(events.SelectionGeometry, self._on_lasso)
 
     def _make_lines(self) -> None:
-        """Glyphs over the section: outlines below, lines above."""
+        """Add the glyphs over the section: outlines below, lines above."""
         figure = self.viewer.plot.figure
         self.lines = {name: source(LINES) for name in GLYPHS}
         look = {"line_color": "colour", "line_width": "width"}
-        dashed = {"line_dash": [9, 6], "line_cap": "butt"}  # with round caps there would be no gaps
+        dashed = {"line_dash": [9, 6], "line_cap": "butt"}  # round caps would fill the gaps
         for name, lines in self.lines.items():
             style = dashed if name in DASHED else {"line_cap": "round"}
             figure.multi_line("xs", "ys", source=lines, name=name, **style, **look)
@@ -108,13 +108,15 @@ class GeologyPanel(ExportPanel):
         self.old = self.viewer.plot.words(8, 36, OLD, "#56606c", padding=4, name="old-horizons")
 
     def layout(self) -> Any:
-        """Everything, arranged."""
+        """Return the parts of the panel, arranged."""
         look = hint(
-            "Click on a stick, or draw the lasso (G) around many; Shift adds. J chooses the next stick without a "
-            "verdict, Shift+A all. Accepted sticks are painted as the class. Rejected ones are no faults: they are "
-            "hidden, and exported nowhere. Labels learn from both."
+            "Click on a stick, or draw the lasso (G) around several; Shift adds. J chooses the next stick without a "
+            "verdict, Shift+A all sticks. Accepted sticks are painted as the class. Rejected sticks are not faults: "
+            "they are hidden and not exported. Labels learn from both."
         )
-        solid = hint("Tops are drawn solid, bases dashed, in the colours of their classes; on slices as contours.")
+        solid = hint(
+            "Tops are solid and bases dashed, in the colours of their classes; on time slices, both are contours."
+        )
         pick, find, *exports = self.actions
         chosen = pn.Row(self.of, self.becomes)
         faults = [
@@ -129,7 +131,7 @@ class GeologyPanel(ExportPanel):
 
     @guarded
     def show(self) -> None:
-        """Bring it up to the section in view."""
+        """Update the panel to the section in view."""
         section = self.viewer.direction, self.viewer.position
         choices, of = self.geology.choices(), self.geology.of
         self.of.update(options=choices, value=of)
@@ -140,7 +142,7 @@ class GeologyPanel(ExportPanel):
             found, least = self.geology.shown(*section), self.layers.likelihood
             self._traces = [one for one in found.traces if one.accepted or one.likelihood >= least]
             hidden = len({one.stick for one in found.traces}) - len({one.stick for one in self._traces})
-            words = f"; {hidden} of them are less likely than the slider" if hidden else ""
+            words = f"; {hidden} of them below the likelihood of the slider" if hidden else ""
             self.note.text = escape(found.note) + words
             self._rejected = found.rejected_traces if self.with_rejected.active else []
             for traces, sticks in ((self._traces, found.sticks), (self._rejected, found.rejected)):
@@ -179,7 +181,7 @@ class GeologyPanel(ExportPanel):
         self.about.text = "" if off else escape(self._in_words(chosen))
 
     def _in_words(self, chosen: Sequence[FaultTrace]) -> str:
-        """What is chosen."""
+        """Return a sentence about the chosen sticks."""
         accepted = sum(one.accepted for one in chosen)
         if len(chosen) > 1:
             return f"{len(chosen)} sticks chosen, {accepted} of them accepted"
@@ -205,7 +207,7 @@ class GeologyPanel(ExportPanel):
         return as_columns([(*self._placed(one.across, one.down), *look) for one, *look in looks])
 
     def _placed(self, across: npt.ArrayLike, down: npt.ArrayLike) -> list[list[float]]:
-        """Survey labels as coordinates of the plot."""
+        """Return survey labels as coordinates of the plot."""
         axes = self.survey.sections.frame(self.viewer.direction)
         return [_coordinates(axis, values).tolist() for axis, values in zip(axes, (across, down), strict=True)]
 
@@ -221,13 +223,13 @@ class GeologyPanel(ExportPanel):
 
     @property
     def _choosing(self) -> bool:
-        """Whether sticks can be chosen by the tool in hand."""
+        """Whether the selected tool can choose sticks."""
         tool = self.viewer.tool_buttons.active
         return tool in (LOOK, LASSO) and self.layers.shown(STICKS) and self.viewer.line is not None
 
     @guarded
     def _on_tap(self, event: Any) -> None:
-        """Choose the stick under the cursor, with Shift one more, or extend the chosen one to it."""
+        """Choose the stick under the cursor, add or remove it with Shift, or extend the chosen stick to the cursor."""
         viewer, figure = self.viewer, self.viewer.plot.figure
         if not self._choosing:
             return
@@ -252,7 +254,7 @@ class GeologyPanel(ExportPanel):
 
     @guarded
     def _on_lasso(self, event: Any) -> None:
-        """Choose the sticks of which at least half lies inside the lasso; with Shift they are added."""
+        """Choose the sticks that lie at least half inside the lasso; with Shift, add them."""
         if not self._choosing or event.geometry.get("type") != "poly":
             return
         corners = np.stack([np.asarray(event.geometry[name], float) for name in ("x", "y")], axis=1)
@@ -261,18 +263,18 @@ class GeologyPanel(ExportPanel):
         self._choose([*kept, *inside])
 
     def _xy(self, one: Chosen) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """A stick in coordinates of the plot."""
+        """Return a stick in coordinates of the plot."""
         x, y = map(np.array, self._placed(one.trace.across, one.trace.down))
         return x, y
 
     @guarded
     def on_key(self, what: str) -> None:
-        """Choose the next or previous stick without a verdict, or all, or judge those that are chosen."""
+        """Choose the next or previous stick without a verdict or all sticks, or judge the chosen sticks."""
         if what in ("accept", "reject"):
             self._on_verdict(what)
             return
         if not self.layers.shown(STICKS) or self.viewer.line is None:
-            raise ValueError(f"Sticks are chosen on {self.survey.line_name}s; show one, and fault sticks on it.")
+            raise ValueError(f"Sticks can be chosen on {self.survey.line_name}s only; show one, with its fault sticks.")
         if what == "all":
             self._choose(self._found)
             return
@@ -293,7 +295,7 @@ class GeologyPanel(ExportPanel):
         self._choose([])
 
     def _choose(self, sticks: Sequence[Chosen]) -> None:
-        """Choose some sticks, or none until the next click."""
+        """Choose sticks, or clear the choice."""
         self.chosen = list(sticks)
         self._show_sticks()
 
@@ -305,13 +307,13 @@ class GeologyPanel(ExportPanel):
 
 
 def as_columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
-    """Rows of xs, ys, colour, width and alpha as the columns of a glyph; the alpha goes into the colour."""
+    """Return rows of xs, ys, colour, width and alpha as columns of a glyph, with the alpha in the colour."""
     rows = [(xs, ys, to_hex(to_rgba(colour, alpha), keep_alpha=True), width) for xs, ys, colour, width, alpha in rows]
     return {name: [row[i] for row in rows] for i, name in enumerate(LINES)}
 
 
 def verdict_key() -> Any:
-    """Colours of the sticks by verdict."""
+    """Return a legend of the colours of sticks by verdict."""
     colours = {"no verdict": STICK, "accepted": ACCEPTED, "rejected (dashed)": "#8a96a3", "chosen": CHOSEN}
     return Div(
         text=" ".join(f"<b style='color:{colour}'>━</b>&nbsp;{name}" for name, colour in colours.items()), **SMALL
@@ -319,18 +321,18 @@ def verdict_key() -> Any:
 
 
 def with_shift(event: Any) -> bool:
-    """Whether Shift was held."""
+    """Return whether Shift was held."""
     return bool((getattr(event, "modifiers", None) or {}).get("shift"))
 
 
 def same(one: Chosen, other: Chosen) -> bool:
-    """Whether two choices are of one stick."""
+    """Return whether two choices are the same stick."""
     (x, y), (x2, y2) = ((each.trace.across, each.trace.down) for each in (one, other))
     return len(x) == len(x2) and np.allclose(x, x2) and np.allclose(y, y2)
 
 
 def share_inside(x: npt.NDArray[Any], y: npt.NDArray[Any], corners: npt.NDArray[Any]) -> float:
-    """Share of a line, evenly sampled down, that lies inside a closed polygon.
+    """Return the share of a line, sampled evenly downwards, that lies inside a closed polygon.
 
     Examples
     --------
@@ -342,13 +344,13 @@ def share_inside(x: npt.NDArray[Any], y: npt.NDArray[Any], corners: npt.NDArray[
     down = np.linspace(y.min(), y.max(), SPOTS)[:, None]
     across = np.interp(down, y[order], x[order])
     (x1, y1), (x2, y2) = corners.T, np.roll(corners, -1, axis=0).T
-    level = np.where(y1 == y2, 1, y2 - y1)  # which no line crosses
+    level = np.where(y1 == y2, 1, y2 - y1)  # a horizontal edge is never crossed
     right = ((y1 > down) != (y2 > down)) & (across < x1 + (down - y1) / level * (x2 - x1))
     return float(np.mean(right.sum(axis=1) % 2))
 
 
 def distance(point: tuple[float, float], x: npt.NDArray[Any], y: npt.NDArray[Any], scale: npt.NDArray[Any]) -> float:
-    """Pixels from a point to a line through others.
+    """Return the distance in pixels from a point to a line through other points.
 
     Examples
     --------
@@ -362,7 +364,7 @@ def distance(point: tuple[float, float], x: npt.NDArray[Any], y: npt.NDArray[Any
 
 
 def _coordinates(axis: Axis, labels: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Coordinates of labels on an axis of a picture, between its places too."""
+    """Return the coordinates of labels on an axis of a picture, interpolated between its places."""
     places = axis.start + axis.step * np.arange(len(axis))
     order = np.argsort(axis.labels)
     return np.asarray(np.interp(np.asarray(labels, float), axis.labels[order], places[order]))

@@ -1,4 +1,4 @@
-"""What to do next on the page, and why, in a line."""
+"""The next step on the page, and its reason, in one line."""
 
 from outcrop.app.advice import taught_classes
 from outcrop.app.session import Session
@@ -6,7 +6,7 @@ from outcrop.words import counted
 
 
 def next_step(session: Session, line: float | None) -> str:
-    """Return what to do next, and why.
+    """Return the next step, and its reason.
 
     Parameters
     ----------
@@ -19,25 +19,25 @@ def next_step(session: Session, line: float | None) -> str:
     classes, taught = job.classes, taught_classes(session)
     if not classes:
         return (
-            "Add a class in step 1, for instance salt dome, and click where it shows: labels are learnt from such "
-            "places. Fault sticks need none."
+            "Add a class in step 1, for instance salt dome, and click where it shows: labels are learnt from these "
+            "exemplars. Fault sticks need no class."
         )
-    bare = [one for one in classes if one not in taught and one != job.background]  # which needs no exemplar
+    bare = [one for one in classes if one not in taught and one != job.background]  # the background needs no exemplar
     if bare and not plan.label.mapper:
-        return f"Click where {bare[0]!r} shows best (P): without an exemplar nothing gets its label."
+        return f"Click where {bare[0]!r} shows best (P): a class without an exemplar gets no labels."
     background = session.advice.background()
     if background:
         return background[0]
     total, labelled, stale = session.labelling.counts()
     if line is None:
-        return f"Go to one of the {name}s to place exemplars and to label: on other sections you see the result only."
+        return f"Show one of the {name}s to place exemplars and to label: other sections show the result only."
     position = session.survey.line_at(line)
     if position not in session.labelling.done():
         return (
-            f"Label this line (step 3): {counted(len(classes), 'classes', 'are')} marked, and labels show the effect."
+            f"Label this line (step 3): {counted(len(classes), 'classes', 'are')} marked, and labels show the result."
         )
     if session.labelling.is_stale(position):
-        return "Label this line again (step 3): its labels do not show what was decided since."
+        return "Label this line again (step 3): its labels are older than your last decisions."
     if labelled < total or stale:
         return (
             f"Paint where labels are wrong (B), then label the survey (step 3): {labelled - stale} of {total} lines "

@@ -1,11 +1,11 @@
-// Keys that work wherever the focus is but in a field.
+// Keys that work with any focus except in an input field.
 const HELP = [
   ["L  P", "navigate, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
-  ["E  R  W", "paint what erases, is right, is wrong"], ["1 ... 9", "class to place or to paint"],
-  ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"],
-  ["Shift+arrows", "move a corner; comma and full stop choose which"], ["N", "next place to look at"],
-  ["Shift+C, Shift+W", "the labels of this line are right, not right any more"],
-  ["Shift+N", "the line to correct next, and where on it"],
+  ["E  R  W", "paint as erase, right, wrong"], ["1 ... 9", "class to place or to paint"],
+  ["Enter, Esc", "end, discard a line or an outline of clicks; Ctrl+Z: remove its last corner"],
+  ["Shift+arrows", "move a corner; comma and full stop choose the corner"], ["N", "next place to look at"],
+  ["Shift+C, Shift+W", "confirm the labels of this line, clear the confirmation"],
+  ["Shift+N", "the line to correct next, at its least certain place"],
   ["G", "lasso around fault sticks (step 5)"], ["J, Shift+J", "next, previous fault stick without a verdict"],
   ["A  X, Shift+A", "accept, reject the chosen sticks; choose all of the line"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
@@ -33,7 +33,7 @@ function help() {
 }
 
 export function render({ model }) {
-  // Bokeh takes a mouse that rests for .3 s before it moves for another gesture, which would lose the stroke.
+  // Bokeh treats a mouse that rests for 0.3 s before it moves as another gesture, which would lose the stroke.
   window.Bokeh.require("core/ui_gestures").UIGestures.press_threshold = 2 ** 31 - 1;
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
   const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
@@ -47,14 +47,14 @@ export function render({ model }) {
     list ??= open ? help() : null;
     if (list) list.style.display = open && list.style.display === "none" ? "block" : "none";
   };
-  const pan = (on) => {  // with any tool, while the key is held
+  const pan = (on) => {  // pan with any tool while the key is held
     const section = named("section");
     if (!section || Boolean(section.panning) === on) return;
     section.panning = on;
     named("pan").active = on || named("tool").active === 0;
     if (!on) named("lasso").active = named("tool").active === 5;
   };
-  const brush = (what) => {  // at once, so that the next stroke has it
+  const brush = (what) => {  // set in the browser at once, so that the next stroke has this class
     if (what && named("tool").active >= 2 && named("tool").active <= 4) named("brush-class").value = what;
   };
   const before = (on) => {
@@ -72,7 +72,7 @@ export function render({ model }) {
     return target.tagName === "INPUT" && !["checkbox", "radio", "color"].includes(target.type);
   };
   const stick = (what) => model.send_msg({ verb: "stick", what });
-  const undo = () => {  // corners that are not painted yet go first
+  const undo = () => {  // remove corners that are not painted yet first
     if (named("section").stroke) named("section").drop_corner();
     else model.send_msg({ verb: "undo" });
   };
@@ -89,13 +89,13 @@ export function render({ model }) {
     else if (event.composedPath()[0].closest?.("[role=tablist], .noUi-handle, .thumbnails") && (steps[key] || /^[ar]$/.test(key))) return;
     else if (moves[key] && event.shiftKey && open()) named("section").nudge_corner(...moves[key]);
     else if ((key === "," || key === ".") && open()) named("section").choose_corner(key === "." ? 1 : -1);
-    else if (steps[key] && named("section").stroke?.dragged) ;  // the line stays while it is painted on
+    else if (steps[key] && named("section").stroke?.dragged) ;  // the section does not change during a stroke
     else if (steps[key]) model.send_msg({ verb: "step", by: steps[key] });
     else if (key === " ") pan(true);
     else if (event.shiftKey && lines[key]) { if (!event.repeat) model.send_msg({ verb: lines[key] }); }
     else if (key === "c") before(true);
     else if (event.repeat && key !== "[" && key !== "]") return;
-    else if (tools.includes(key)) named("tool").active = tools.indexOf(key);  // at once, as the class
+    else if (tools.includes(key)) named("tool").active = tools.indexOf(key);  // set in the browser at once, like the class
     else if (says[key]) { brush(says[key]); model.send_msg({ verb: "says", what: says[key] }); }
     else if (key === "v") model.send_msg({ verb: "linked" });
     else if (key === "f") named("section").reset.emit();
@@ -126,12 +126,12 @@ export function render({ model }) {
   document.addEventListener("keydown", press);
   document.addEventListener("keyup", lift);
   window.addEventListener("blur", () => { pan(false); before(false); });
-  document.addEventListener("pointerup", () => setTimeout(() => {  // no frame around a plot: keys work without it
+  document.addEventListener("pointerup", () => setTimeout(() => {  // a plot keeps no focus frame: keys work without focus
     let focused = document.activeElement;
     while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
     if (focused?.classList.contains("bk-events")) focused.blur();
   }));
-  document.addEventListener("input", (event) => {  // a list gives the keys back after a choice
+  document.addEventListener("input", (event) => {  // a list loses the focus after a choice, so that keys work again
     const list = event.composedPath()[0];
     if (list.tagName === "SELECT") setTimeout(() => list.blur());
   });

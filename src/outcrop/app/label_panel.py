@@ -1,4 +1,4 @@
-"""Step 3 of the page: labels, their confidence, the brush, and where to look next."""
+"""Step 3 of the page: labels, their confidence, the brush, and places to check next."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,7 @@ from outcrop.mapping.registry import POINTS
 
 
 class LabelPanel(Panel):
-    """Everything about labels.
+    """Controls of labels.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class LabelPanel(Panel):
 
     def __init__(self, viewer: Viewer) -> None:
         super().__init__(viewer)
-        self._places: list[Unsure] = []  # to look at next
+        self._places: list[Unsure] = []  # places to check next
         self.scores, self.changed = note("scores"), note("changed")
         self.warnings = warnings("expert-warnings")
         self.next_cards = Cards(self._on_next, keys={"Enter": "go"}, **WIDE)
@@ -53,13 +53,13 @@ class LabelPanel(Panel):
         self._make_brush()
 
     def _make_overlay(self) -> None:
-        """What changes in the browser alone, but for the expert's labels."""
+        """Make the controls of the overlay, which act in the browser; only the comparison asks the server."""
         plot = self.viewer.plot
         self.what = self.view.follow(RadioButtonGroup(labels=["all labels", "changes"], active=0, name="overlay"))
         self.limit = Slider(
             start=0, end=100, step=1, value=0, title="Minimum confidence (%)", name="confidence", width=190
         )
-        # a limit that is let go of is a decision: exports and the command line have it too
+        # releasing the slider logs a decision: exports and the command line use the limit too
         self.limit.on_change(
             "value_throttled", lambda _attr, _old, new: self.attempt(self.session.set_limit, new / 100)
         )
@@ -79,16 +79,16 @@ class LabelPanel(Panel):
         self.compare = self.react(RadioButtonGroup(labels=ways, active=0, name="compare"), self._on_compare)
 
     def _make_brush(self) -> None:
-        # of classes their first names
+        # the values of classes are their first names
         self.says = self.react(Select(title="Paint as", width=120, name="brush-class"), self._on_says)
 
     def layout(self) -> Any:
-        """Everything, arranged."""
+        """Return the parts of the panel, arranged."""
         correct = hint(
-            "Paint the class that it is, or over labels that are right or wrong (striped). The line follows at "
-            "once; the mapping learns from it a moment later."
+            "Paint the correct class, or paint over right or wrong labels (striped). The labels of the line change at "
+            "once; the mapping learns from the stroke a moment later."
         )
-        unlike = hint("Uncertain, large, and unlike what you looked at before.")
+        unlike = hint("Large uncertain areas, unlike the places that you checked before.")
         shown = [self.what, self.compare, self.limit, self.share, self.scores, self.warnings]
         brush = [pn.Row(self.says, self.viewer.radius), self.changed]
         return scrolled(
@@ -99,7 +99,7 @@ class LabelPanel(Panel):
 
     def _on_label(self) -> None:
         if self.viewer.line is None:
-            raise ValueError(f"Labels are made on {self.survey.line_name}s; show one, then label it.")
+            raise ValueError(f"Only {self.survey.line_name}s can be labelled; show one, then label it.")
         self.labelling.label([self.viewer.line])
 
     def _on_compare(self, new: int) -> None:
@@ -113,12 +113,12 @@ class LabelPanel(Panel):
             self._take_brush()
 
     def brush_with(self, what: str) -> None:
-        """Paint a class from now on, what is right or wrong, or what erases."""
+        """Set the brush to a class, or to right, wrong or erase."""
         self.says.value = self.job.first_name(what)
         self._take_brush()
 
     def _take_brush(self) -> None:
-        """Take the brush, unless something that paints is in hand."""
+        """Select the brush, unless a painting tool is selected."""
         if self.viewer.tool_buttons.active not in PAINTING:
             self.viewer.take(BRUSH)
 
@@ -126,10 +126,10 @@ class LabelPanel(Panel):
         self.attempt(self._visit, self._places[int(message["key"])].place)
 
     def go_next(self) -> None:
-        """Go to the place where a correction would teach most, of those that were not looked at yet."""
+        """Go to the most informative place that was not visited yet."""
         left = [one.place for one in self._places if one.place not in self.labelling.visited]
         if not left:
-            raise ValueError("There is no other place to look at; label more lines, and new ones are found.")
+            raise ValueError("No further place is known; label more lines to find new places.")
         self._visit(left[0])
 
     def _visit(self, place: list[float]) -> None:
@@ -138,7 +138,7 @@ class LabelPanel(Panel):
         self.show_next()
 
     def show_classes(self) -> None:
-        """Offer the classes to the brush, and show the mapping that is chosen."""
+        """Update the classes of the brush, and show the chosen mapping."""
         keys = self.session.class_keys()
         self.says.tags = [{str(keys[name]): first for first, name in self.job.plan.names.items()}]  # see keys.js
         self.says.options = self.viewer.brush_options()
@@ -148,7 +148,7 @@ class LabelPanel(Panel):
             self.limit.value = round(100 * self.labelling.limit)
 
     def show(self) -> None:
-        """Bring it up to the labels and the section in view."""
+        """Update the panel to the labels and the section in view."""
         line = self.viewer.line
         scores = self.labelling.scores(line) if line is not None else None
         self.scores.text = scores_text(scores) if scores else ""
@@ -156,7 +156,7 @@ class LabelPanel(Panel):
         self.changed.text = "; ".join(self._news())
 
     def _news(self) -> Iterator[str]:
-        """What there is to say about the labels."""
+        """Yield sentences about the labels of the survey and of the line in view."""
         labelling, line, position = self.labelling, self.viewer.line, self.viewer.position
         corrected = line is not None and labelling.correcting is None and labelling.corrected(position)
         total, labelled, stale = labelling.counts()
@@ -172,14 +172,14 @@ class LabelPanel(Panel):
         if stale_here and position not in following:
             yield "<b>labels of this line are stale: label again</b>"
             if labelling.waits(position):
-                yield "<b>strokes change it only near themselves; the mapping learns from them when you label again</b>"
+                yield "<b>strokes change only labels near them; the mapping learns from them when you label again</b>"
         if labelling.changed is not None and corrected:
             yield f"the last correction changed {100 * labelling.changed:.1f} % of the line"
         gone = [("", *one) for one in labelling.vanished]
         gone += [(f" on line {number}", name, before, after) for number, name, before, after in labelling.vanished_near]
         for where, name, before, after in gone if corrected else ():
             words = f"{escape(name)} nearly vanished{where}: {100 * before:.1f} % before, {100 * after:.1f} % now"
-            yield f"<b style='color:#b01818'>{words}; undo takes the stroke back</b>"
+            yield f"<b style='color:#b01818'>{words}; undo removes the stroke</b>"
         for name, part, share in labelling.taken if corrected else ():
             words = f"{100 * part:.0f} % of {escape(name)} ({100 * share:.1f} % of the line)"
             yield f"<b style='color:#8a4b00'>{words} removed outside your strokes: <i>changes</i> shows where</b>"
@@ -187,7 +187,7 @@ class LabelPanel(Panel):
             yield f"strokes painted: {len(self.job.strokes)}"
 
     def show_next(self) -> None:
-        """Offer the places where a correction would teach most."""
+        """Show the places where a correction is most informative."""
         survey = self.survey
         self._places = list(self.labelling.least_sure)
         items = []
@@ -200,6 +200,6 @@ class LabelPanel(Panel):
 
 
 def scores_text(scores: dict[str, Any]) -> str:
-    """Scores against the expert in a line."""
+    """Return the scores against the expert labels in one line."""
     classes = ", ".join(f"{escape(name)} {value:.2f}" for name, value in scores["IU"].items())
     return f"against the expert: <b>mean IU {scores['MIU']:.3f}</b>, pixels {scores['PA']:.3f}; {classes}"

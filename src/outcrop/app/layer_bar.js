@@ -1,5 +1,5 @@
-// The layers over the section, with an eye and an opacity each. Eyes and opacities act here, on the renderers of that name;
-// the server only remembers them.
+// The layers over the section, each with an eye and an opacity. Both act in the browser, on the renderers named in the
+// item; the server only stores them.
 const ALPHAS = ["global_alpha", "line_alpha", "text_alpha", "background_fill_alpha"];
 
 export function render({ model }) {

@@ -1,4 +1,4 @@
-"""The layers over the section: which of them show, how opaque, and from which likelihood on fault sticks do."""
+"""The layers over the section: visibility, opacity, and the minimum likelihood of fault sticks."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,13 +10,13 @@ from outcrop.geometry.tracing import THRESHOLD
 
 
 class Layer(NamedTuple):
-    """A layer as it is at first."""
+    """The initial state of a layer."""
 
     name: str
-    renderers: tuple[str, ...]  # of the figure, by name
+    renderers: tuple[str, ...]  # names of the renderers in the figure
     opacity: float = 1.0
     shown: bool = True
-    key: str = ""  # that hides and shows it
+    key: str = ""  # key that hides and shows the layer
 
 
 STICKS, TOPS = "fault sticks", "tops"
@@ -60,7 +60,7 @@ class LayerBar(Panel):
 
     @property
     def likelihood(self) -> float:
-        """Mean likelihood from which a fault stick is shown."""
+        """Minimum mean likelihood of fault sticks that are shown."""
         return float(self.view.get("likelihood", THRESHOLD))
 
     def shown(self, name: str) -> bool:
@@ -68,7 +68,7 @@ class LayerBar(Panel):
         return bool(self._state[name]["shown"])
 
     def apply(self) -> None:
-        """Give the renderers what was chosen before the page was opened."""
+        """Set the renderers to the stored visibility and opacity."""
         plot = self.viewer.plot
         found = {one.name: one for one in plot.figure.renderers}
         for layer in LAYERS:
@@ -83,7 +83,7 @@ class LayerBar(Panel):
 
     @guarded
     def _on_message(self, message: Message) -> None:
-        """Remember what the browser has done, and draw sticks by their likelihood."""
+        """Store a change made in the browser, and draw sticks above the minimum likelihood."""
         name = message.pop("name")
         if "likelihood" in message:
             self.view.keep(likelihood=float(message["likelihood"]))

@@ -1,4 +1,4 @@
-// The classes with their colours and their shares of the section; a click hides the labels of a class or shows them.
+// The classes with their colours and their shares of the section; a click hides or shows the labels of a class.
 export function render({ model }) {
   const box = document.createElement("div");
   box.className = "legend";

@@ -1,4 +1,4 @@
-"""A strip over all lines of the survey, what to correct next, and the buttons that confirm the line in view."""
+"""A strip with the state of every line, the line to correct next, and the buttons that confirm the line in view."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ class LineStrip(Panel):
         self.lines = self.session.lines
         self.right = self.button("✓ Line is right", self.confirm, "confirm", html_attributes={"title": "Shift+C"})
         self.wrong = self.button(
-            "Not right any more", self.unconfirm, "unconfirm", visible=False, html_attributes={"title": "Shift+W"}
+            "Clear confirmation", self.unconfirm, "unconfirm", visible=False, html_attributes={"title": "Shift+W"}
         )
         self.next = self.button("Correct next", self.go_next, "next-line", html_attributes={"title": "Shift+N"})
         self.words = note("lines-in-words", **SMALL)
@@ -74,13 +74,13 @@ class LineStrip(Panel):
         self.figure.on_event(events.Tap, self._on_tap)
 
     def layout(self) -> Any:
-        """What the strip shows in words, and the buttons; the strip itself lies below the slider."""
+        """Return the buttons and a text that describes the strip; the strip itself lies below the slider."""
         return pn.Column(pn.Row(self.right, self.wrong, self.next), self.words, **WIDE)
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
     def show(self) -> None:
-        """Bring it up to the labels and the section in view."""
+        """Update the strip to the labels and the section in view."""
         viewer, states = self.viewer, self.lines.states()
         self.lines.look()
         rows = {"image": [states[None]], "sure": [self.lines.percent_sure()[None]]}
@@ -96,10 +96,10 @@ class LineStrip(Panel):
         key = (
             f"<span style='color:{colour}'>■</span>&nbsp;{name}" for colour, name in zip(COLOURS, STATES, strict=True)
         )
-        self.words.text = f"{escape(self.in_words())}.<br>Strip over the lines: {', '.join(key)}; below, how sure."
+        self.words.text = f"{escape(self.in_words())}.<br>Strip of the lines: {', '.join(key)}; below, confidence."
 
     def _show_marks(self) -> None:
-        """Mark the line in view, and the one to correct next."""
+        """Mark the line in view, and the line to correct next."""
         viewer, advice = self.viewer, self.lines.next
         marks = [(viewer.position, "inverted_triangle", "#111820")] if viewer.line is not None else []
         self.next.disabled, self.next.label = advice is None, "Correct next"
@@ -112,7 +112,7 @@ class LineStrip(Panel):
             self.here.data = data
 
     def in_words(self) -> str:
-        """What the strip shows."""
+        """Return the number of lines in each state, and the line to correct next, as a sentence."""
         counts = np.bincount(self.lines.states(), minlength=len(STATES))
         parts = [f"{n} {state}" for n, state in zip(counts.tolist(), STATES, strict=True) if n]
         text = f"{counted(len(self.survey.lines), f'{self.survey.line_name}s')}: {', '.join(parts)}"
@@ -131,15 +131,15 @@ class LineStrip(Panel):
         self.attempt(self.viewer.go, self.survey.along, int(np.clip(round(event.x), 0, last)))
 
     def go_next(self) -> None:
-        """Go to the line to correct next, and mark the place on it that is least sure."""
+        """Go to the line to correct next, and mark its least certain place."""
         if self.lines.next is None:
             raise ValueError("No line to correct is known yet; label some lines first.")
         self.viewer.jump(self.lines.next["place"])
 
     def confirm(self) -> None:
-        """Say that the labels in view are right."""
+        """Confirm the labels in view."""
         self.session.confirm(self.viewer.direction, self.viewer.position)
 
     def unconfirm(self) -> None:
-        """Say that the labels in view are not confirmed any more."""
+        """Clear the confirmation of the labels in view."""
         self.session.unconfirm(self.viewer.direction, self.viewer.position)

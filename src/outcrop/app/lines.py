@@ -1,4 +1,4 @@
-"""All lines of a survey at a glance: labelled, stale, confirmed, how sure; and which one to correct next."""
+"""State and confidence of all lines of a survey, and the line to correct next."""
 
 import contextlib
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from outcrop.labels.vote_store import VoteStore
 
 STATES = ("not labelled", "labelled", "stale", "confirmed")
 UNLABELLED, LABELLED, STALE, CONFIRMED = range(4)
-UNKNOWN = 255  # in place of a percentage
-AT_ONCE = 20  # lines of one store from which all of its counts are read
+UNKNOWN = 255  # in place of a percentage: no confidence is known
+AT_ONCE = 20  # above this number of lines of a store, all counts of the store are read together
 
 
 class Lines:
@@ -25,7 +25,7 @@ class Lines:
     ----------
     labelling : PageLabels
     tell : callable
-        Called with "lines" when more is known.
+        Called with "lines" when confidences or the next line changed.
 
     Attributes
     ----------
@@ -37,16 +37,16 @@ class Lines:
         self.labelling, self.job, self.tell = labelling, labelling.job, tell
         self.next: dict[str, Any] | None = None
         self._sure: dict[tuple[str, int], float] = {}  # key of the votes and position -> mean confidence, 0 to 1
-        self._looked: Shown | None = None  # what was looked at last
-        self._advised: Any = None  # what `next` was found in
+        self._looked: Shown | None = None  # labels that were read last
+        self._advised: Any = None  # labels in which `next` was found
         self._looker = Latest(self._look)
 
     def close(self) -> None:
-        """Wait for what looks at the lines."""
+        """Wait for the thread that reads the lines."""
         self._looker.wait()
 
     def states(self) -> npt.NDArray[np.uint8]:
-        """State of every line, a number in `STATES`."""
+        """Return the state of every line, as a position in `STATES`."""
         found, correcting = self.labelling.shown(), self.labelling.correcting
         states = np.full(len(self.labelling.survey.lines), UNLABELLED, np.uint8)
         states[list(found.labels.stores)] = LABELLED
@@ -55,7 +55,7 @@ class Lines:
         return states
 
     def percent_sure(self) -> npt.NDArray[np.uint8]:
-        """Mean confidence of every line in percent, `UNKNOWN` where it has no label or was not looked at yet."""
+        """Return the mean confidence of every line in percent, `UNKNOWN` if it is not labelled or not read yet."""
         labels = self.labelling.shown().labels
         percent = np.full(len(self.labelling.survey.lines), UNKNOWN, np.uint8)
         for line, store in labels.stores.items():
@@ -66,7 +66,7 @@ class Lines:
         return percent
 
     def look(self) -> None:
-        """Look at lines that changed, in a thread, and for the line to correct next."""
+        """Read the lines that changed, and find the line to correct next, in a thread."""
         if self.labelling.shown() is not self._looked or self._advice_is_old():
             self._looker.request()
 
@@ -74,7 +74,7 @@ class Lines:
         return not self._waits() and self._advised is not self.labelling.shown()
 
     def _waits(self) -> bool:
-        """Whether labels are about to change."""
+        """Return whether labels are about to change."""
         return self.labelling.work.busy or self.labelling.correcting is not None
 
     def _look(self) -> None:
@@ -89,7 +89,7 @@ class Lines:
         self.tell("lines")
 
     def _read(self, found: Shown) -> None:
-        """Read how sure the labels are of lines that are new."""
+        """Read the confidences of newly labelled lines."""
         left: dict[VoteStore, list[int]] = {}
         for line, store in found.labels.stores.items():
             if isinstance(store, VoteStore) and (store.folder.name, line) not in self._sure:

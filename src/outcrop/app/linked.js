@@ -1,5 +1,5 @@
-// What is under the cursor in one view, shown by the crosshairs of the others; where the mouse leaves they go back.
-// The sources change here only: the server need not know where the mouse is.
+// The crosshairs of the other views follow the mouse in one view, and return when the mouse leaves it.
+// The sources change in the browser only: the server does not need the position of the mouse.
 if (toggle.active) {
   const left = cb_obj.event_name === "mouseleave", under = {};
   figures[number].tags[0].axes.forEach((axis, i) => { under[axis.name] = i === 0 ? cb_obj.x : cb_obj.y; });

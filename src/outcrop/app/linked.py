@@ -1,4 +1,4 @@
-"""Linked views: the two other sections through one place beside the section in view, and a crosshair in all three."""
+"""Linked views: next to the section in view, the two other sections through one place, and a crosshair in all three."""
 
 import functools
 from typing import Any
@@ -13,33 +13,33 @@ from outcrop.app.plot import NOTHING, Columns, Frame, SectionPlot, add_tools, co
 from outcrop.app.survey import Place
 from outcrop.app.viewer import LOOK, MOUSE, Viewer
 
-MOST_PIXELS = (500, 400)  # across and down, of a small view
-MOST_TRACES = 200_000  # of a time slice that is read as fine as the screen; larger ones stay coarse in a small view
-SETTLE = 1500  # milliseconds from an open page to a layout that stays: the vertical exaggeration is locked then
+MOST_PIXELS = (500, 400)  # of a small view, across and down
+MOST_TRACES = 200_000  # of a time slice that is read at full resolution; larger slices stay coarse in a small view
+SETTLE = 1500  # milliseconds after which the layout of an opened page is final, and the vertical exaggeration is locked
 CROSSHAIR = "#ffe600"
 
 
 class Pane(Frame):
-    """A small section of a direction beside the large one.
+    """A small section next to the large one.
 
     Parameters
     ----------
     number : int
         1 or 2.
     plot : SectionPlot
-        The large one, whose colours it has.
+        The large section, whose colours are used.
 
     Attributes
     ----------
     direction, position : int
-        Of the section that is drawn, -1 for none.
+        Direction and position of the section that is drawn, -1 for none.
     """
 
     def __init__(self, number: int, plot: SectionPlot) -> None:
         colours = (plot.amplitudes, plot.codes)
         super().__init__(plot.survey, f"linked-{number}", *colours, ending=f"linked-{{}}-{number}", scale=18)
         self.direction = self.position = -1
-        self.labels_of: object = None  # what the labels that are drawn come from
+        self.labels_of: object = None  # source of the labels that are drawn
         self.figure.update(min_height=120, min_width=120, min_border_left=40, min_border_bottom=24)
         self.figure.axis.major_label_text_font_size = "9px"
         self.figure.axis.axis_label_text_font_size = "10px"
@@ -58,7 +58,7 @@ class Pane(Frame):
             self.set_frame(direction)
             name_axes(self.figure, self.names(direction), axes)
         if direction == 2 and len(axes[0]) * len(axes[1]) <= MOST_TRACES:
-            sections.picture(direction, position)  # a coarse one is read finer behind; see `refine`
+            sections.picture(direction, position)  # starts a finer read of a coarse slice; see `refine`
         picture = crop(sections.codes(direction, position), axes, most=MOST_PIXELS)
         self.show_amplitudes(picture, direction, position)
         self.direction, self.position = direction, position
@@ -67,8 +67,8 @@ class Pane(Frame):
 class LinkedViews(Part):
     """A crosshair in the section in view and in the two other sections through it.
 
-    A click with the tool *Navigate*, or on a small view, moves the crosshair: the other sections follow. What is under
-    the mouse in one view is shown in the others.
+    A click with the tool *Navigate*, or on a small view, moves the crosshair, and the other sections follow. The
+    position of the mouse in one view is shown in the other views.
 
     Parameters
     ----------
@@ -125,17 +125,17 @@ class LinkedViews(Part):
             self.attempt(self.move, self.survey.place(view.direction, view.position, event.x, event.y))
 
     def move(self, place: Place) -> None:
-        """Move the crosshair to (inline, crossline, time); every view shows its section through it."""
+        """Move the crosshair to (inline, crossline, time), and show the sections through it."""
         self.at = self.survey.positions(place)
         self.viewer.view.keep(crosshair=self.at)
         direction = self.viewer.direction
         if self.at[direction] != self.viewer.position:
-            self.viewer.go(direction, self.at[direction])  # which comes back to `follow`
+            self.viewer.go(direction, self.at[direction])  # calls `follow`
         else:
             self.follow()
 
     def follow(self) -> None:
-        """Bring crosshairs and small views up to the section in view."""
+        """Update crosshairs and small views to the section in view."""
         viewer = self.viewer
         self.at[viewer.direction] = viewer.position
         if not self.toggle.active:
@@ -144,7 +144,7 @@ class LinkedViews(Part):
             return
         others = [direction for direction in range(3) if direction != viewer.direction]
         for pane, direction in zip(self.panes, others, strict=True):
-            viewer.seen[direction] = self.at[direction]  # where its button leads
+            viewer.seen[direction] = self.at[direction]  # the button of this direction shows this position
             if (pane.direction, pane.position) != (direction, self.at[direction]):
                 pane.show(direction, self.at[direction])
         self._show_crosshairs()
@@ -157,15 +157,15 @@ class LinkedViews(Part):
             cross.update(tags=[x, y], data={"x": [x], "y": [y]})
 
     def refine(self) -> None:
-        """Draw a small time slice again that was read finer meanwhile."""
+        """Draw the small time slice again after a finer read."""
         for pane in self.panes:
             if self.toggle.active and pane.direction == 2:
                 pane.show(pane.direction, pane.position)
 
     def show_labels(self) -> None:
-        """Lay labels over the small views, where those that are read have changed."""
+        """Draw the labels over the small views if they changed."""
         labelling = self.labelling
-        if not self.toggle.active or labelling.correcting is not None:  # strokes first: it is called again behind them
+        if not self.toggle.active or labelling.correcting is not None:  # called again after the correction
             return
         for pane in self.panes:
             source = (pane.direction, pane.position, labelling.source(pane.direction, pane.position), labelling.limit)
@@ -175,7 +175,7 @@ class LinkedViews(Part):
                 pane.hatch_parts(labelling.stale_parts(pane.direction, pane.position))
 
     def _overlay(self, pane: Pane) -> Columns:
-        """Labels of a small view that are sure enough, as the columns of an image glyph."""
+        """Return the labels of a small view above the minimum confidence, as columns of an image glyph."""
         found = self.labelling.pictures(pane.direction, pane.position, most=MOST_PIXELS)
         if found is None:
             return dict(NOTHING)

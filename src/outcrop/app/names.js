@@ -1,4 +1,4 @@
-// Names for what Bokeh leaves nameless (sliders, fields without a title, arrows of numbers), and tooltips with keys.
+// Accessible names for widgets that Bokeh leaves without one (sliders, untitled fields, spinner arrows), and tooltips.
 const inner = (model) => {
   const el = Bokeh.index.find_one(model)?.el;
   return el?.shadowRoot ?? el;

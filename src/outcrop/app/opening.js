@@ -1,5 +1,5 @@
-// A page whose server ends before it is drawn: it says so instead of staying blank, and loads again once a server
-// answers. It needs nothing but itself, for scripts may not have come either.
+// If the server ends before the page is drawn, show a message instead of a blank page, and reload when a server
+// answers. This script uses no other script, because others may not have loaded.
 (() => {
   const PATIENCE = 6000, AGAIN = 700, LONGEST = 30000;  // milliseconds
   const begin = Date.now();
@@ -10,7 +10,7 @@
     banner.id = "opening";
     banner.setAttribute("role", "alert");
     banner.style.cssText = "background:#b01818; color:#fff; font:600 15px sans-serif; padding:14px 20px; text-align:center";
-    banner.textContent = "The server ended before this page was drawn. Run outcrop app on the job again, and this page opens by itself.";
+    banner.textContent = "The server ended before this page was drawn. Run outcrop app on the job again; this page then opens by itself.";
     document.body.append(banner);
   };
   const look = setInterval(async () => {

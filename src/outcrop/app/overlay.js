@@ -1,6 +1,6 @@
-// Which labels show: those that are sure enough and, where one swipes, ours left of the line and the expert's right of
-// it. Done here, on the codes the server sent once, so that it follows the mouse.
-const kept = (one, column, key) => {  // a column as it was sent, for what is shown is cut out of it in place
+// Show labels above the minimum confidence; with the swipe line, labels of the job to its left and expert labels to its
+// right. This runs in the browser, on codes that the server sent once, so that it follows the mouse.
+const kept = (one, column, key) => {  // return the column that the server sent, because hiding changes the shown one in place
   const codes = one.data[column][0];
   if (codes !== undefined && one[`_shown_${key}`] !== codes) {
     one[`_${key}`] = new Uint8Array(codes);
@@ -8,7 +8,7 @@ const kept = (one, column, key) => {  // a column as it was sent, for what is sh
   }
   return codes === undefined ? undefined : one[`_${key}`];
 };
-const split = (one) => {  // first pixel right of the line
+const split = (one) => {  // return the first pixel to the right of the swipe line
   const columns = one.data.image[0].shape[1];
   return cut.visible ? Math.round((cut.location - one.data.x[0]) / one.data.dw[0] * columns) : columns;
 };
@@ -27,7 +27,7 @@ if (raw === undefined) { share.text = ""; } else {
     if (raw[i]) { all++; if (enough && raw[i] !== 255) left++; }  // 255 is uncertain
   }
   source.change.emit();
-  const rest = limit ? "; the others count as uncertain, in exports too" : "";
+  const rest = limit ? "; other labels count as uncertain, in exports too" : "";
   share.text = changes && !before ? "This line was not corrected since the page was opened: there are no changes to show." : all ? `${Math.round(100 * left / all)} % above threshold${rest}` : "";
 }
 if (expert !== undefined) {

@@ -1,4 +1,4 @@
-"""The page itself: a section viewer and five steps around one `Session`."""
+"""The page: a section viewer and five steps around one `Session`."""
 
 import json
 import threading
@@ -39,24 +39,24 @@ from outcrop.app.unseen_panel import UnseenPanel
 from outcrop.app.viewer import LASSO, LOOK, PAINTING, PLACE, Viewer
 
 EXEMPLARS, RETRIEVED, LABELS, RESULTS, GEOLOGY = range(5)  # numbers of the steps
-STEP_OF = {PLACE: EXEMPLARS, LASSO: GEOLOGY} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
-MOST_STORED = 100  # ids that the browser is sent at once
-NARROW = 1200  # pixels of a window that holds a section with the expert's or with linked views, not with both
+STEP_OF = {PLACE: EXEMPLARS, LASSO: GEOLOGY} | dict.fromkeys(PAINTING, LABELS)  # tool -> step that it belongs to
+MOST_STORED = 100  # number of ids of stored strokes that are sent to the browser
+NARROW = 1200  # pixels: narrower windows show the expert section or the linked views, not both
 TABS = ".bk-tab { padding: 4px 5px; font-size: 12.5px; } @media (max-width: 1240px) { .bk-tab { font-size: 11.5px; } }"
-TIPS = {  # widget -> what it does and its key, of each button where there are several
+TIPS = {  # widget -> tooltip with the key; a list has one tooltip per button
     "tool": [
-        "Pan and look around (L)", "Click to place an exemplar (P)", "Paint (B)", "Paint a straight line (T)",
-        "Paint what an outline encloses (U)",
+        "Pan and navigate (L)", "Click to place an exemplar (P)", "Paint (B)", "Paint a straight line (T)",
+        "Paint the inside of an outline (U)",
     ],
     "number": "Number of the line in view (arrows, PgUp, PgDn)", "linked": "Sections through one place (V)",
     "fit": "Fit the section into the window (F)", "undo": "Undo your last decision (Ctrl+Z)",
     "redo": "Redo (Ctrl+Y)", "history": "Undo a decision of another kind or person (H)", "keys": "List of keys (?)",
     "start": "Other jobs and volumes of this folder", "find": "Rank all patches by the exemplars",
-    "accept-all": "Accept all patches that are shown (A on chosen ones)",
-    "reject-all": "Reject all patches that are shown (R on chosen ones)",
+    "accept-all": "Accept all patches that are shown (chosen patches: A)",
+    "reject-all": "Reject all patches that are shown (chosen patches: R)",
 }  # fmt: skip
 GUIDE = {"font-size": "13px", "padding": "2px 6px", "background": "#fff8dd", "border-bottom": "1px solid #e8dca8"}
-BEAT = 2000  # milliseconds between two signs of life; see connection.js
+BEAT = 2000  # milliseconds between two messages that the server is running; see connection.js
 
 
 class Page(Part):
@@ -67,9 +67,9 @@ class Page(Part):
     session : Session
         Shared by all tabs.
     document : bokeh.document.Document
-        Of this tab.
+        Document of this tab.
     start : bool
-        Offer a way to the start screen.
+        Show the button that leads to the start screen.
     """
 
     def __init__(self, session: Session, document: Any, *, start: bool = False) -> None:
@@ -91,10 +91,10 @@ class Page(Part):
         self.results = ResultPanel(self.viewer)
         self.audit = AuditPanel(self.viewer)
         self.unseen = UnseenPanel(self.viewer)
-        self._section = (self.viewer.direction, self.viewer.position)  # that messages are about
+        self._section = (self.viewer.direction, self.viewer.position)  # section that messages are about
         self.viewer.after_draw = self._after_draw
         self.viewer.after_take = self._on_tool
-        self.viewer.after_choose = self.labels.show_classes  # a brush that says nothing else yet paints that class
+        self.viewer.after_choose = self.labels.show_classes  # the brush follows the chosen class
         self._table_updates()
         undo = Button(label="↶ Undo", name="undo")
         undo.js_on_click(CustomJS(code="window.dispatchEvent(new Event('outcrop-undo'))"))  # see keys.js
@@ -119,15 +119,15 @@ class Page(Part):
         for one in ready:
             document.js_on_event("document_ready", one)
         document.add_periodic_callback(self._beat, BEAT)
-        document.config.notify_connection_status = False  # connection.js says it in words
-        document.config.reconnect_session = False  # and reloads, for a new server has another document
+        document.config.notify_connection_status = False  # connection.js shows the status instead
+        document.config.reconnect_session = False  # connection.js reloads, because a new server has another document
         self.close = session.listen(self._on_change)
         self.viewer.draw(new_frame=True)
         for what in ("state", "weak", "labels", "places"):
             self._update(what)
 
     def _table_updates(self) -> None:
-        """What is brought up to each kind of change, in this order."""
+        """List the methods to call after each kind of change, in order."""
         viewer, linked, labels, retrieved = self.viewer, self.linked, self.labels, self.retrieved
         strip = self.strip.show
         results, geology, audit, unseen = self.results.show, self.geology.show, self.audit.show, self.unseen.show
@@ -154,7 +154,7 @@ class Page(Part):
         }  # fmt: skip
 
     def _leave_room(self) -> None:
-        """In a narrow window the expert's section closes the linked views, and they close the expert's section."""
+        """In a narrow window, let the expert section and the linked views close each other."""
         compare, toggle = self.labels.compare, self.linked.toggle
         if SIDE_BY_SIDE not in compare.labels:
             return
@@ -167,7 +167,7 @@ class Page(Part):
         self.connection.beat += 1
 
     def layout(self) -> Any:
-        """Everything, arranged."""
+        """Return the parts of the page, arranged."""
         style = {"background": "#eef2f6", "border-bottom": "1px solid #cfd8e3"}
         name, space = title(self.session.path.name), pn.Spacer(width=20)
         top = pn.Row(name, space, *self.bar, self.history, self.keys, self.connection, styles=style, **WIDE)
@@ -190,7 +190,7 @@ class Page(Part):
         self._show_step()
         # Panel calls this without the document's lock
         self.steps.param.watch(lambda _: self.document.add_next_tick_callback(self._show_step), "active")
-        # later in the browser, for a key pressed right after would be undone by an answer of the server
+        # in the browser: a reply of the server could undo a key pressed right after the click
         away = f"const step = {json.dumps(STEP_OF)}[tool.active]; "
         away += f"if (step !== undefined && step !== cb_obj.active) tool.active = {LOOK}"
         self.steps.jscallback(active=away, args={"tool": self.viewer.tool_buttons})
@@ -198,17 +198,17 @@ class Page(Part):
         return pn.Column(top, self.guide, pn.Row(viewer, self.splitter, self.steps, **BOTH), **BOTH)
 
     def _resize(self) -> None:
-        """Give the panel the width that the interpreter chose, or fold it away."""
+        """Set the panel to the chosen width, or fold it."""
         panel, folded = self.splitter.panel, self.splitter.folded
-        # by default more of a small screen for the section
+        # by default the section takes more of a small screen
         styles = {"max-width": "calc(100vw - 380px)" if panel else "max(370px, 30vw)"}
         self.steps.param.update(visible=not folded, width=panel or 430, styles=styles)
         self.viewer.view.keep(panel=panel, folded=folded)
 
-    # ---- telling ----------------------------------------------------------------------------------------------------
+    # ---- changes ----------------------------------------------------------------------------------------------------
 
     def _on_change(self, what: str) -> None:
-        """Called by the session from any thread."""
+        """Note a change for the next update; the session calls this from any thread."""
         with self._lock:
             first = not self._pending
             self._pending.add(what)
@@ -229,7 +229,7 @@ class Page(Part):
         self._show_work()
 
     def _say(self, text: str, *, wrong: bool = False) -> None:
-        """One line at the top of the page."""
+        """Show a message at the top of the page."""
         self.status.text = escape(text)
         self.status.styles = {"color": "#b01818" if wrong else "#334", "font-size": "13px"}
 
@@ -261,14 +261,14 @@ class Page(Part):
         self.session.search.retrieve(self.viewer.line)
 
     def _show_step(self) -> None:
-        """Outline the retrieved patches only while they are looked at."""
+        """Show the outlines of retrieved patches only in step 2."""
         step = self.steps.active
         self.viewer.plot.outlines.visible = step == RETRIEVED
         self.viewer.view.keep(step=step)
         self.results.show()
 
     def _on_tool(self, tool: int) -> None:
-        """Show the step of a tool."""
+        """Switch to the step of a tool."""
         self.steps.active = STEP_OF.get(tool, self.steps.active)
 
     def _after_draw(self) -> None:
@@ -286,12 +286,12 @@ class Page(Part):
         self._show_guide()
 
     def _show_guide(self) -> None:
-        """Say what to do next."""
+        """Show the next step."""
         self.guide.text = f"<span role='status'><b>Next:</b> {escape(next_step(self.session, self.viewer.line))}</span>"
 
     def _on_history(self) -> None:
         acts = self.session.last_acts()
-        text = "The last decision of each kind and person. Undo takes it back, whatever was decided since."
+        text = "The last decision of each kind and person. Undo cancels it, and keeps later decisions."
         self.history.ask("Undo one decision", text if acts else "There is nothing to undo.", acts, "Close")
 
     @guarded
@@ -303,17 +303,17 @@ class Page(Part):
 
     @guarded
     def _on_connection(self, message: Message) -> None:
-        """Store a stroke and tell the browser, or show the section that was in view before the connection broke."""
+        """Store a stroke and confirm it to the browser, or show the section of the time before the connection broke."""
         if message["verb"] == "section":
             self.viewer.go(*(int(part) for part in message["section"]))
             return
-        stored = [*self.connection.stored, message["id"]][-MOST_STORED:]  # the browser need not keep them
+        stored = [*self.connection.stored, message["id"]][-MOST_STORED:]  # the browser drops these strokes
         try:
             self.viewer.paint(message)
-        except OSError as error:  # the browser keeps it
+        except OSError as error:  # the browser keeps the stroke
             raise OSError(f"{error}; this tab keeps the stroke: reload the page to store it.") from error
         except Exception:
-            self.connection.stored = stored  # it is refused, now and later
+            self.connection.stored = stored  # an invalid stroke stays invalid: the browser drops it
             raise
         self.connection.stored = stored
 
@@ -341,12 +341,13 @@ class Page(Part):
         verb()
 
     def _choose_class(self, number: int) -> None:
-        """Take a class by its number: for the brush where labels are looked at, for exemplars otherwise."""
+        """Choose a class by its key: for the brush in step 3, for retrieved patches in step 2, else for exemplars."""
         keys = self.session.class_keys()
         name = next((name for name, key in keys.items() if key == number), None)
         if name is None:
             numbers = ", ".join(map(str, sorted(keys.values())))
-            raise ValueError(f"No class has the key {number}; choose one of {numbers or 'none yet'}.")
+            remedy = f"choose one of {numbers}" if numbers else "add a class first"
+            raise ValueError(f"No class has the key {number}; {remedy}.")
         if self.steps.active == LABELS:
             self.labels.brush_with(name)
         elif self.steps.active == RETRIEVED:

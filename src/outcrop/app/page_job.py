@@ -1,4 +1,4 @@
-"""The job of a page: all that the page asks of a job beyond the public names of `Job`, in one place."""
+"""The job of a page: everything that the page needs from a job beyond the public names of `Job`."""
 
 import contextlib
 import copy
@@ -29,13 +29,13 @@ from outcrop.volumes.amplitude import volume_name
 from outcrop.volumes.identity import known_volume
 from outcrop.volumes.lengths import parse_size
 
-FEW_LINES = 16  # of a volume that are looked at before all others
+FEW_LINES = 16  # of a volume that are read before all others
 
 
 class PageLog(Decisions):
-    """Decisions that stay as they are while a page is drawn, which reads them a hundred times.
+    """Decisions that do not change while a page is drawn, which reads them about a hundred times.
 
-    Every look at the disk lets other threads run, which a click would wait for while a survey is being labelled.
+    Every access to the disk lets other threads run, and a click would wait for them while a survey is being labelled.
     """
 
     def __init__(self, job: Path) -> None:
@@ -44,7 +44,7 @@ class PageLog(Decisions):
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Look once, and not again in this thread until the end."""
+        """Read new decisions once, and not again in this thread until the block ends."""
         before = getattr(self._drawing, "held", False)
         self.refresh()
         self._drawing.held = True
@@ -54,13 +54,13 @@ class PageLog(Decisions):
             self._drawing.held = before
 
     def refresh(self) -> None:
-        """Read what was written since, unless it is not to change now."""
+        """Read decisions that were written since the last call, except inside `held`."""
         if not getattr(self._drawing, "held", False):
             super().refresh()
 
 
 class Found(NamedTuple):
-    """Retrieved patches, their key, and a key that yes and no to patches do not change."""
+    """Retrieved patches, their key, and a key that does not depend on verdicts."""
 
     weak: WeakLabels
     key: str | None
@@ -68,7 +68,7 @@ class Found(NamedTuple):
 
 
 class PageJob(Job):
-    """A job as the page uses it.
+    """A job with the methods that the page needs.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class PageJob(Job):
         self._chooser: PageJob | None = None  # the same job as another writer
 
     def close(self) -> None:
-        """Let go of the files that decisions are written to."""
+        """Close the files that decisions are written to."""
         super().close()
         if self._chooser is not None:
             self._chooser.log.close()
@@ -96,14 +96,14 @@ class PageJob(Job):
         return self.log.who.rpartition("-")[0]
 
     def last_act(self) -> list[dict[str, Any]]:
-        """Entries of the decision that was undone or redone last."""
+        """Return the entries of the act that was undone or redone last."""
         entries = self.log.entries
         return [entry for entry in entries if entry["id"] in entries[-1]["of"]]
 
     # ---- decisions --------------------------------------------------------------------------------------------------
 
     def first_name(self, name: str) -> str:
-        """First name of the class that is called so now; anything else as it is."""
+        """Return the first name of the class with a present name; return any other text unchanged."""
         return self.plan.firsts.get(name, name)
 
     @property
@@ -114,23 +114,23 @@ class PageJob(Job):
 
     @property
     def strokes(self) -> list[dict[str, Any]]:
-        """What was painted, as entries of the decisions."""
+        """Strokes, as entries of the decisions."""
         return self.plan.state.strokes
 
     def verdicts(self, name: str) -> dict[tuple[Any, str], bool]:
-        """Yes (True) and no (False) to patches of a class, by place and direction."""
+        """Return the verdicts on patches of a class by place and direction: True for accepted, False for rejected."""
         first = self.first_name(name)
         return {(one.place, one.along): one.accept for one in self.plan.state.verdicts if one.name == first}
 
     def section_of(self, stroke: dict[str, Any]) -> tuple[int, int] | None:
-        """Direction and position of the section a stroke lies on, None where the volume does not have it."""
+        """Return direction and position of the section of a stroke, None if the volume does not have this section."""
         section: tuple[int, int] | None = section_of(stroke, self.axes)
         return section
 
     def painted_on(self, direction: int, position: int) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
-        """Codes of what is painted on a section, and whether each code is excluded; None for nothing.
+        """Return the painted codes of a section and the excluded codes; None if no sample has one.
 
-        A rejected fault stick excludes its class, and is not shown.
+        A rejected fault stick excludes its class; such samples are not returned.
         """
         plan = self.plan
         painted, excluded = marked_sections(self, plan)
@@ -146,30 +146,30 @@ class PageJob(Job):
     # ---- options ----------------------------------------------------------------------------------------------------
 
     def full(self, chosen: IndexOptions) -> IndexOptions:
-        """Options of an index with the size and the step that fit the survey."""
+        """Return options of an index with the size and the step fitted to the survey."""
         return chosen.fitted(tuple(self.plan.volume["shape"]))
 
     def patches_of(self, chosen: IndexOptions) -> int:
-        """About how many patches the index of some options has."""
+        """Return the approximate number of patches of an index with some options."""
         return self.full(chosen).patch_count(tuple(self.plan.volume["shape"]))
 
     def choose_where(self, index: IndexOptions, survey: IndexOptions | None, *, by_page: bool = False) -> None:
-        """Decide on the options of the index; where it is of a neighbourhood, also on those of the whole `survey`.
+        """Choose the options of the index; for the index of a neighbourhood, also the options of the whole `survey`.
 
-        What the page chooses by itself is not what the interpreter's undo takes back.
+        The interpreter's undo does not cancel choices made `by_page`.
         """
         mark = None if survey is None else {"area": index.area, "survey": survey.changed()}
         (self._as_page() if by_page else self).choose(index=index, neighbourhood=mark)
 
     def _as_page(self) -> "PageJob":
         if self._chooser is None:
-            _ = self.log.who  # the interpreter's file comes first
+            _ = self.log.who  # creates the interpreter's file first
             self._chooser = copy.copy(self)
             self._chooser.log = PageLog(self.path)
         return self._chooser
 
     def counts(self) -> dict[str, Any]:
-        """Class -> patches asked for, of the classes for which a number was given."""
+        """Return class -> requested number of patches, for classes with a number."""
         names, count = self.plan.names, self.plan.retrieval.count
         given = count if isinstance(count, dict) else {} if count == "auto" else dict.fromkeys(names, count)
         return {names[first]: number for first, number in given.items() if first in names}
@@ -177,20 +177,20 @@ class PageJob(Job):
     # ---- index and retrieved patches --------------------------------------------------------------------------------
 
     def index_finished(self, chosen: IndexOptions) -> bool:
-        """Whether the index of some options is finished."""
+        """Return whether the index of some options is finished."""
         stage = Stage("index", self.full(chosen).inputs(self.plan.volume["digest"]))
         return finished_index(self.stages, stage.key)
 
     def ever_indexed(self) -> bool:
-        """Whether any index was finished, of whatever options."""
+        """Return whether an index of any options was finished."""
         return self.indexed or bool(self.stages.last("index"))
 
     def opened_index(self, progress: Any = None) -> Any:
-        """The index of the decisions, made where it is missing."""
+        """Return the index of the decisions; build it if it is missing."""
         return self._index(self.plan, progress=progress)
 
     def build(self, chosen: IndexOptions, task: Any) -> None:
-        """Make the index of some options, which decides nothing; `task` is told how far it is."""
+        """Build the index of some options without a decision; `task` receives the progress."""
         full = self.full(chosen)
         grid = full.grid(self.volume)
         task.total = len(grid)
@@ -198,9 +198,9 @@ class PageJob(Job):
         build_index(self.volume, grid, self.path, progress=lambda _, done, total: task.progress_behind(done), **measure)
 
     def patches(self, *, newest: bool = False) -> Found | None:
-        """Patches of the present decisions where they were searched for before; nothing is computed or written.
+        """Return stored patches of the present decisions, without computing or writing.
 
-        Where they were not, None, or the `newest` patches, of whatever decisions.
+        If none are stored, return None, or the `newest` patches of any decisions.
         """
         plan = self.plan
         weak, key = retrieved.kept(self, plan), plan.keys["retrieved"]
@@ -213,61 +213,61 @@ class PageJob(Job):
     # ---- labels -----------------------------------------------------------------------------------------------------
 
     def read_labels(self, plan: Plan) -> tuple[Any, set[int], list[str]]:
-        """How labels are read, the positions of the stale lines, and the names of the codes from 1 on."""
+        """Return the reader of the labels, the positions of stale lines, and the names of the codes from 1 on."""
         labels, stale = labelling.label_view(self, plan)
         return labels, stale, labelling.class_names(plan, labels)
 
     def learns_at_once(self, plan: Plan) -> bool:
-        """Whether the mapper learns from strokes without being fitted again."""
+        """Return whether the mapper learns from strokes without a new fit."""
         return fitting.learns_at_once(self, plan)
 
     def label_lines(self, plan: Plan, lines: Sequence[Any] | None, **options: Any) -> None:
-        """Label lines, by their numbers, or the whole survey, as `outcrop.job.labelling.label_lines` does."""
+        """Label lines, by their numbers, or the whole survey; see `outcrop.job.labelling.label_lines`."""
         labelling.label_lines(self, plan, lines, **options)
 
     def add_background(self, plan: Plan) -> None:
-        """Add a background class where the survey needs one; see `outcrop.job.fitting.add_background`."""
+        """Add a background class if the survey needs one; see `outcrop.job.fitting.add_background`."""
         fitting.add_background(self, plan)
 
     def describe_line(self, position: int) -> None:
-        """Compute the features of a line, which are kept for a while: labels after a stroke come sooner."""
+        """Compute the features of a line into the cache, so that labels after a stroke are ready sooner."""
         plan = self.plan
         if plan.by_points:
             nodes_of(filled_section(self, plan, plan.along, position)[0])
 
     def next_line(self, plan: Plan) -> dict[str, Any] | None:
-        """The line to correct next and a place on it; see `outcrop.job.advice.next_line`."""
+        """Return the line to correct next and a place on it; see `outcrop.job.advice.next_line`."""
         return next_line(self, plan)
 
-    # ---- what the shell warns about ---------------------------------------------------------------------------------
+    # ---- warnings ---------------------------------------------------------------------------------------------------
 
     def fitted_mapper(self, plan: Plan) -> Any:
-        """Mapper of a plan where it was fitted before, else None."""
+        """Return the mapper of a plan if it was fitted before, else None."""
         key = plan.mapper_key
         kept = key is not None and (self.stages.path("mapper", key) / "mapper").is_dir()
         return fitting.job_mapper(self, plan) if kept else None
 
     def retrieval_warnings(self, weak: WeakLabels) -> list[str]:
-        """Sentences about retrieved patches, as the shell prints them."""
+        """Return the warnings about retrieved patches that the command line prints."""
         if not self.indexed:
             return []
         usable = int((self._index(self.plan).status == 0).sum())
         return [*retrieved.warnings(weak, usable), *retrieved.exemplars_outside(self)]
 
-    # ---- what was written -------------------------------------------------------------------------------------------
+    # ---- sizes of journals ------------------------------------------------------------------------------------------
 
     def written(self, kind: str) -> int:
-        """Bytes of the journal of indexes or of retrieved tables: it grows with whatever anybody makes."""
+        """Return the size of the journal of indexes or of retrieved tables, which grows with every new one."""
         path = self.stages.root / kind / "journal.txt"
         return path.stat().st_size if path.is_file() else 0
 
     def labels_written(self) -> int:
-        """Bytes of the lists of finished lines: they grow with every line that anybody labels."""
+        """Return the size of the lists of finished lines, which grows with every labelled line."""
         return sum(path.stat().st_size for path in (self.stages.root / "votes").glob("*/votes.done"))
 
 
 def refuse_empty(volume: xr.DataArray) -> None:
-    """Refuse a volume without a single amplitude, before a job is made for it; lines far apart are read first."""
+    """Raise an error if a volume holds no amplitudes; lines far apart are read first."""
     lines = np.linspace(0, volume.shape[0] - 1, min(FEW_LINES, volume.shape[0])).astype(int)
     for line in dict.fromkeys([*lines.tolist(), *range(volume.shape[0])]):
         amplitudes = volume[line].values
@@ -277,7 +277,7 @@ def refuse_empty(volume: xr.DataArray) -> None:
 
 
 def open_job(source: Any, job: str | Path | None, size: Any) -> PageJob:
-    """The job of what the interpreter names: a volume, or a job folder.
+    """Open the job of a volume or a job folder; create it for a volume without a job.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def open_job(source: Any, job: str | Path | None, size: Any) -> PageJob:
     job : path, optional
         The job folder of a volume; by default NAME.outcrop in the current folder.
     size : int, (int, int) or str, optional
-        Patch size of a job that is made here; one that is there keeps its size.
+        Patch size of a new job; an existing job keeps its size.
     """
     if hasattr(source, "dims"):
         path = Path(job or f"{Path(str(source.attrs.get('source') or 'volume')).stem}.outcrop")

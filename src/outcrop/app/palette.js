@@ -1,5 +1,5 @@
-// Colour map, gain and polarity of the amplitudes, on the client; code 0 is a missing sample. The colour bar says which
-// sign is drawn as a peak and which as a trough.
+// Colour map, gain and polarity of the amplitudes, in the browser; code 0 is a missing sample. The colour bar shows
+// which sign is drawn as a peak and which as a trough.
 const base = bases[scheme.active === 1 ? "seismic" : "grey"], sign = polarity.active ? -1 : 1;
 const at = (i) => Math.max(0, Math.min(255, Math.round(128 + (i - 128) * gain.value * sign)));
 const shades = base.map((_, i) => base[at(i)]);

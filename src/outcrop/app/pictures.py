@@ -1,4 +1,4 @@
-"""Sections of a volume as 8-bit pictures of the size of a screen, kept and read ahead."""
+"""Sections of a volume as 8-bit pictures of screen size, cached and read ahead."""
 
 import functools
 import threading
@@ -14,10 +14,10 @@ import xarray as xr
 from outcrop.app.work import Latest
 from outcrop.volumes.amplitude import amplitude_clip, centre
 
-MOST_PIXELS = (1600, 1000)  # across and down: what a screen shows
-MOST_TRACES = 16_000  # read at once for a time slice; the others are read behind
-ROWS = 40_000  # traces that are read behind in one piece
-SLICES = 8  # time slices read at once: the neighbours of one cost next to nothing
+MOST_PIXELS = (1600, 1000)  # of a screen, across and down
+MOST_TRACES = 16_000  # read at once for a time slice; the others are read in a thread
+ROWS = 40_000  # traces per piece when a thread reads a time slice
+SLICES = 8  # time slices read together: the neighbours of one take almost no extra time
 KEPT, MOST_BYTES = 24, 300_000_000  # sections in memory
 AHEAD = 2  # sections read in the direction of travel
 Codes = npt.NDArray[np.uint8]
@@ -27,7 +27,7 @@ FRAMES = ((1, 2), (0, 2), (1, 0))  # axes of the volume across and down an inlin
 
 
 class Axis:
-    """Places along an axis of a picture: survey labels where they are even, positions otherwise.
+    """An axis of a picture: coordinates are survey labels if these are evenly spaced, else positions.
 
     Examples
     --------
@@ -48,19 +48,19 @@ class Axis:
         return len(self.labels)
 
     def ends(self, first: int, last: int) -> list[float]:
-        """Edges, the smaller one first, of a picture from a position to the one before `last`, in coordinates."""
+        """Return the edges of a picture from position `first` to ``last - 1``, in coordinates, the smaller first."""
         return sorted(self.start + (at - 0.5) * self.step for at in (first, last))
 
     def position(self, coordinate: float) -> int:
-        """Position nearest to a coordinate, inside the axis."""
+        """Return the position on the axis nearest to a coordinate."""
         return int(np.clip(np.floor((coordinate - self.start) / self.step + 0.5), 0, len(self) - 1))
 
     def nearest(self, label: float) -> int:
-        """Position of the survey label that is nearest to a value."""
+        """Return the position of the survey label nearest to a value."""
         return int(np.argmin(np.abs(self.labels - label)))
 
     def coordinate(self, label: float) -> float:
-        """Coordinate of a survey label."""
+        """Return the coordinate of a survey label."""
         return self.start + self.step * self.nearest(label)
 
 
@@ -77,19 +77,19 @@ class Picture(NamedTuple):
 class Sections:
     """Sections of a volume as 8-bit pictures.
 
-    Code 0 is a missing sample, 1 to 255 are amplitudes from -clip to clip. Sections are means over as many traces and
-    samples as fall on one pixel. Of a large time slice some traces stand for the others at first; what is in view is
-    read behind, as fine as the screen shows it.
+    Code 0 is a missing sample, 1 to 255 are amplitudes from -clip to clip. A pixel is the mean of the traces and
+    samples that fall on it. Of a large time slice, a subset of the traces is read first; a thread then reads the part
+    in view at screen resolution.
 
     Parameters
     ----------
     volume : DataArray
-        As `open_volume` gives it.
+        A volume from `open_volume`.
 
     Attributes
     ----------
     refined : callable
-        Called when a time slice has become finer.
+        Called after a finer read of a time slice.
     """
 
     def __init__(self, volume: xr.DataArray) -> None:
@@ -101,7 +101,7 @@ class Sections:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
         self._fine: dict[
             int, tuple[int, ...]
-        ] = {}  # first of some time slices -> rows, columns and how fine they were read
+        ] = {}  # first of a group of time slices -> rows, columns and steps of the finer read
         self._wanted: tuple[int, Window | None] = (0, None)  # time slice in view, and its window
         self._refiner = Latest(self._refine)
         self.refined: Callable[[], None] = lambda: None
@@ -110,28 +110,28 @@ class Sections:
 
     @functools.cached_property
     def clip(self) -> float:
-        """Amplitude of full black and white."""
+        """Amplitude shown as full black or white."""
         return 0.5 if self.volume.attrs.get("scaled") else float(amplitude_clip(self.volume, percentile=99))
 
     def _encode(self, *where: Any) -> Codes:
-        """Codes of a part of the volume."""
+        """Return the codes of a part of the volume."""
         return encode(self.volume[where].values, self.clip, zero=self._zero)
 
     def frame(self, direction: int) -> list[Axis]:
-        """Axes across and down of the sections of a direction, 0 inline, 1 crossline, 2 time."""
+        """Return the axes across and down of the sections of a direction: 0 inline, 1 crossline, 2 time."""
         return [self.axes[i] for i in FRAMES[direction]]
 
     def picture(self, direction: int, position: int, window: Window | None = None, *, ahead: int = 0) -> Picture:
-        """Picture of a section, or of a window (left, right, top, bottom) of it.
+        """Return a picture of a section, or of a window (left, right, top, bottom) of it.
 
         Parameters
         ----------
         direction, position : int
             Axis of the volume and position along it.
         window : (float, float, float, float), optional
-            Part to show, in coordinates; by default all of it.
+            Part to show, in coordinates; by default the whole section.
         ahead : {-1, 0, 1}
-            Direction of travel: the next sections are read while this one is looked at.
+            Direction of travel: the next sections are read in a thread.
         """
         codes = self.codes(direction, position)
         if direction == 2 and self._thin() > 1:
@@ -145,21 +145,21 @@ class Sections:
         return crop(codes, self.frame(direction), window)
 
     def codes(self, direction: int, position: int) -> Codes:
-        """All samples of a section as codes, shape (n_down, n_across); the last ones are kept."""
+        """Return all samples of a section as codes, shape (n_down, n_across); recent sections are cached."""
         key = (direction, position)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
             coming = self._coming.get(key)
-        if coming is not None and not coming.cancel():  # being read already
+        if coming is not None and not coming.cancel():  # a thread is reading it
             return coming.result()
         return self._keep(key)
 
     def _keep(self, key: tuple[int, int]) -> Codes:
-        """Read a section, and forget those that were not looked at for longest."""
+        """Read a section into the cache, and drop the least recently used sections."""
         try:
-            if key in self._kept:  # it came with another
+            if key in self._kept:  # read together with another
                 return self._kept[key]
             found = self._read(*key)
             with self._lock:
@@ -175,7 +175,7 @@ class Sections:
                 self._coming.pop(key, None)
 
     def _read(self, direction: int, position: int) -> dict[tuple[int, int], Codes]:
-        """Codes of a section, and of the time slices next to it, by direction and position."""
+        """Return the codes of a section, and of the time slices near it, by direction and position."""
         if direction < 2:
             codes = self._encode(*(slice(None),) * direction, position)
             return {(direction, position): np.ascontiguousarray(codes.T)}
@@ -187,12 +187,12 @@ class Sections:
         return {(direction, first + i): one for i, one in enumerate(full)}
 
     def _thin(self) -> int:
-        """Every how many lines and traces a time slice is read at first."""
+        """Return the step in lines and traces of the first read of a time slice."""
         n_inline, n_crossline = self.volume.shape[:2]
         return int(np.ceil(np.sqrt(max(1, n_inline * n_crossline / MOST_TRACES))))
 
     def _refine(self) -> None:
-        """Read what is in view of a time slice as fine as the screen, a piece at a time, while it is in view."""
+        """Read the part of a time slice in view at screen resolution, piece by piece, while it is in view."""
         position, window = wanted = self._wanted
         first = position // SLICES * SLICES
         (left, right), (top, bottom) = spans_of(self.frame(2), window)
@@ -225,7 +225,7 @@ class Sections:
 
 
 def encode(values: npt.NDArray[Any], clip: float, *, zero: float = 0.0) -> Codes:
-    """Amplitudes around `zero` as codes 1 to 255, 0 where there is none.
+    """Return amplitudes around `zero` as codes 1 to 255, and 0 for missing samples.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def encode(values: npt.NDArray[Any], clip: float, *, zero: float = 0.0) -> Codes
 def crop(
     codes: Codes, frame: Sequence[Axis], window: Window | None = None, *, mean: bool = True, most: Size = MOST_PIXELS
 ) -> Picture:
-    """Window of a section as a picture with no more pixels than a screen, coordinates rising to the right and down.
+    """Return a window of a section as a picture of at most screen size, with coordinates rising right and down.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def crop(
     window : (float, float, float, float), optional
         Left, right, top, bottom.
     mean : bool
-        Average what falls on one pixel; for labels, which have no mean, take the first.
+        Average the samples that fall on one pixel; if false, take the first, as for labels.
     most : (int, int)
         Pixels across and down.
     """
@@ -270,7 +270,7 @@ def crop(
 
 
 def spans_of(frame: Sequence[Axis], window: Window | None) -> list[tuple[int, int]]:
-    """First position and the one after the last, across and down, of a window of a section or of all of it."""
+    """Return the first position and the last plus one, across and down, of a window or of the whole section."""
     if window is None:
         return [(0, len(axis)) for axis in frame]
     ends = [sorted(map(axis.position, part)) for axis, part in zip(frame, (window[:2], window[2:]), strict=True)]
@@ -278,7 +278,7 @@ def spans_of(frame: Sequence[Axis], window: Window | None) -> list[tuple[int, in
 
 
 def shrink(codes: Codes, down: int, across: int) -> Codes:
-    """Means over blocks of codes; where the rim fills no block its last codes count more than once.
+    """Return means over blocks of codes; incomplete blocks at the rim are filled by repeating the last codes.
 
     Examples
     --------

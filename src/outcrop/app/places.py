@@ -1,4 +1,4 @@
-"""Places where a correction would teach most: uncertain, large, of signal, unlike one another and those seen before."""
+"""Places where a correction is most informative: large uncertain areas with signal that differ from each other."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,18 +12,18 @@ from outcrop.app.survey import Place, Survey
 from outcrop.features.energies import describe
 from outcrop.volumes.neighbours import NEAR, line_distances
 
-MOST_LINES = 40  # labelled lines that are looked at
-CANDIDATES = 40  # places of which the most different are offered
+MOST_LINES = 40  # labelled lines that are searched
+CANDIDATES = 40  # places from which the most different are chosen
 AGREEMENT = 0.2  # correlation of neighbouring traces below which a window holds noise
 SILENT = 0.5  # share of samples without amplitude from which a window is muted
 
 
-Spot = tuple[float, int, int, int]  # a confidence, and position of a line, trace and sample
+Spot = tuple[float, int, int, int]  # a confidence, and the positions of line, trace and sample
 Floats = npt.NDArray[np.floating[Any]]
 
 
 class Unsure(NamedTuple):
-    """A place to look at, and the mean confidence over a patch around it, 0 to 1."""
+    """A place to check, and the mean confidence over a patch around it, 0 to 1."""
 
     place: list[float]
     confidence: float
@@ -32,22 +32,22 @@ class Unsure(NamedTuple):
 def places(
     survey: Survey, labels: Any, seen: Sequence[Place] = (), count: int = 6, check: Callable[[], object] = lambda: None
 ) -> list[Unsure]:
-    """Places of the labelled lines where a correction would teach most, the best first.
+    """Return places of the labelled lines where a correction is most informative, the best first.
 
     Parameters
     ----------
     survey : Survey
     labels : Labels
-        Of the job.
+        Labels of the job.
     seen : sequence of (inline, crossline, time)
-        Places that were looked at before.
+        Places that were visited before.
     count : int
     check : callable
-        Called on the way; what it raises ends the work.
+        Called between steps; an error that it raises ends the search.
     """
 
     def line_first(at: Sequence[int]) -> Sequence[int]:
-        """Positions with that of the line first, or back from there."""
+        """Swap positions so that the position of the line comes first, or back."""
         return at if survey.along == 0 else (at[1], at[0], at[2])
 
     size, done = survey.size[::-1], sorted(labels.stores)
@@ -72,13 +72,13 @@ def places(
 
 
 def look(patch: Codes) -> Floats:
-    """How an 8-bit patch looks: means and spreads of its log energies."""
+    """Return features of an 8-bit patch: means and standard deviations of its log energies."""
     nodes = describe(patch[None] / np.float32(255))[0]
     return np.concatenate([nodes.mean(axis=(0, 1)), nodes.std(axis=(0, 1))])
 
 
 def most_different(unsure: Floats, looks: Floats, seen: Floats, count: int) -> list[int]:
-    """Rows of the least sure places, each the more so the less it looks like those chosen before it and those seen.
+    """Return the rows of uncertain places that differ most from each other and from visited places, best first.
 
     Parameters
     ----------
@@ -114,12 +114,12 @@ def most_different(unsure: Floats, looks: Floats, seen: Floats, count: int) -> l
 
 
 def holds_signal(codes: Codes, size: Size) -> npt.NDArray[np.bool_]:
-    """Whether the window of that size around each sample is neither muted nor noise.
+    """Return whether the window of a given size around each sample is neither muted nor noise.
 
     Parameters
     ----------
     codes : uint8 array, shape (n_traces, n_samples)
-        8-bit amplitudes as `Sections` gives them: 0 missing, 128 none.
+        8-bit amplitudes from `Sections`: 0 is a missing sample, 128 is zero amplitude.
     size : (int, int)
 
     Examples
@@ -139,7 +139,7 @@ def holds_signal(codes: Codes, size: Size) -> npt.NDArray[np.bool_]:
 
 
 def spread(found: list[Spot], size: Sequence[int], count: int, before: Sequence[Sequence[int]] = ()) -> list[Spot]:
-    """The first of some values with places of which no two lie within a box of that size around one another.
+    """Return the first values whose places lie farther apart than a box of a given size.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def spread(found: list[Spot], size: Sequence[int], count: int, before: Sequence[
 
 
 def least(sure: Codes, size: Size, count: int, allowed: npt.NDArray[np.bool_]) -> list[tuple[float, int, int]]:
-    """Mean and centre of the windows of that size with the lowest means, which do not overlap; 0 is no value.
+    """Return mean and centre of the windows of a given size with the lowest means, without overlap; 0 is no value.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The plot of a section and of what lies on it: labels, painted samples, boxes, the expert's labels."""
+"""The plot of a section with labels, painted samples, boxes and expert labels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,21 +14,21 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.plots.colours import COLOURS
 from outcrop.volumes.summary import sample_unit
 
-MISSING = "#cfd8e3"  # colour of samples that are not there
+MISSING = "#cfd8e3"  # colour of missing samples
 NOTHING: dict[str, list[Any]] = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
 EDGES = ("left", "right", "top", "bottom")
 Columns = dict[str, list[Any]]  # of a glyph
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
-ALONE, SIDE_BY_SIDE, SWIPE = "Mine", "Side by side", "Swipe"  # ways to compare
+ALONE, SIDE_BY_SIDE, SWIPE = "Mine", "Side by side", "Swipe"  # ways to compare labels
 OPACITY = 0.5  # of labels
-ALPHAS = ("global_alpha", "line_alpha", "text_alpha", "background_fill_alpha")  # of glyphs, that an opacity sets
-BRUSH = "#ff7a00"  # of a brush that names no class
-UNSURE = COLOURS["uncertain"]  # of code 255
-STALE = "Older labels: label again"  # short, for sections that are narrow
+ALPHAS = ("global_alpha", "line_alpha", "text_alpha", "background_fill_alpha")  # set by an opacity
+BRUSH = "#ff7a00"  # colour of a brush without a class
+UNSURE = COLOURS["uncertain"]  # colour of code 255
+STALE = "Older labels: label again"  # short, because sections can be narrow
 FOLLOWS = "Older labels: new ones follow"
 SOME_STALE = "Hatched: older labels"
-CONFIRMED_COLOUR = "#0067c5"  # of the frame around what is confirmed
-ZOOM = 1 / 1000  # of the range, for a pixel of the wheel: a notch is a tenth
+CONFIRMED_COLOUR = "#0067c5"  # colour of the frame around confirmed labels
+ZOOM = 1 / 1000  # part of the range per pixel of the wheel: one notch zooms by a tenth
 HATCH = {
     "fill_alpha": 0, "line_color": None, "hatch_pattern": "right_diagonal_line", "hatch_color": "#1c2733",
     "hatch_alpha": 0.45, "hatch_weight": 1,
@@ -36,17 +36,17 @@ HATCH = {
 
 
 class Frame:
-    """A figure of the sections of a direction: amplitudes, labels over them, and hatching where labels are stale.
+    """A figure of the sections of a direction: amplitudes, labels over them, and hatching over stale labels.
 
     Parameters
     ----------
     survey : Survey
     name : str
-        Of the figure.
+        Name of the figure.
     amplitudes, codes : LinearColorMapper
         Colours of both pictures.
     ending : str
-        Of the names of what is drawn.
+        Pattern of the names of the renderers.
     """
 
     def __init__(self, survey: Survey, name: str, amplitudes: Any, codes: Any, *, ending: str, scale: int) -> None:
@@ -63,16 +63,16 @@ class Frame:
 
     @property
     def unit(self) -> str | None:
-        """Unit of the sample axis, None where it is not known."""
+        """Unit of the sample axis, None if unknown."""
         unit: str | None = sample_unit(self.survey.volume)
         return unit
 
     def names(self, direction: int) -> list[str]:
-        """Dimensions across and down the sections of a direction."""
+        """Return the names of the axes across and down the sections of a direction."""
         return [str(self.survey.volume.dims[i]) for i in FRAMES[direction]]
 
     def set_frame(self, direction: int) -> None:
-        """Take the ranges of a direction."""
+        """Set the ranges to the sections of a direction."""
         frame = self.survey.sections.frame(direction)
         axes = zip(self.names(direction), frame, strict=True)
         whole = show_whole(self.figure, *frame)
@@ -80,18 +80,18 @@ class Frame:
         self.figure.tags = [{"axes": [axis_tag(name, axis) for name, axis in axes], "whole": whole, "ratio": ratio}]
 
     def show_amplitudes(self, picture: Picture, direction: int, position: int) -> None:
-        """Show the amplitudes of a section, and its name."""
+        """Show the amplitudes of a section, and its name as title."""
         self.image.data = columns(picture)
         name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
         self.figure.title.text = f"{name} {label:g} {(direction == 2 and self.unit) or ''}".rstrip()
 
     def hatch_parts(self, parts: Sequence[Sequence[float]]) -> None:
-        """Hatch parts whose labels are of older decisions, left, right, top, bottom of each."""
+        """Hatch parts with stale labels; each part is (left, right, top, bottom)."""
         self.stale.data = {name: [part[i] for part in parts] for i, name in enumerate(EDGES)}
 
 
 class SectionPlot(Frame):
-    """Bokeh figures of a section, the expert's beside ours, and the sources of all that is drawn.
+    """Bokeh figures of a section with labels and of the expert section, and the sources of all glyphs.
 
     Parameters
     ----------
@@ -99,9 +99,9 @@ class SectionPlot(Frame):
     """
 
     def __init__(self, survey: Survey) -> None:
-        nobody = {"palette": ["#00000000"], "low": -0.5, "high": 0.5}
+        invisible = {"palette": ["#00000000"], "low": -0.5, "high": 0.5}
         self.amplitudes = LinearColorMapper(palette=[MISSING, *Greys256[1:]], low=0, high=255)
-        self.codes, self.marks, self.truth_codes = (LinearColorMapper(**nobody) for _ in range(3))
+        self.codes, self.marks, self.truth_codes = (LinearColorMapper(**invisible) for _ in range(3))
         super().__init__(survey, "section", self.amplitudes, self.codes, ending="{}", scale=28)
         self.expert = empty_figure(self.figure.x_range, self.figure.y_range, name="expert-section", visible=False)
         self.expert.title.text = "expert"
@@ -118,7 +118,7 @@ class SectionPlot(Frame):
         self._make_tools()
 
     def words(self, x: float, y: float, text: str, colour: str, **options: Any) -> Any:
-        """Words over the section, on a ground of a colour; hidden at first."""
+        """Add a text over the section, on a coloured background; hidden at first."""
         one = Label(
             x=x, y=y, x_units="screen", y_units="screen", text=text, visible=False, text_font_size="12px",
             text_color="white", background_fill_color=colour, background_fill_alpha=0.92, **options,
@@ -162,7 +162,7 @@ class SectionPlot(Frame):
         )  # fmt: skip
 
     def _make_swipe(self) -> None:
-        """A line to drag: ours to the left, the expert's labels, or the bare section, to the right."""
+        """Add the swipe line: labels to its left, and the expert labels or no labels to its right."""
         self.cut = models.Span(
             dimension="height", location=0, editable=True, visible=False, line_color="#ffe600", line_width=3,
             hover_line_color="#ff7a00", name="cut",
@@ -176,7 +176,7 @@ class SectionPlot(Frame):
             self.sides.append(side)
 
     def compare(self, way: str, *, other: str) -> None:
-        """Show labels `ALONE`, with the expert's `SIDE_BY_SIDE`, or `SWIPE` to what the other side is called."""
+        """Show the labels `ALONE`, `SIDE_BY_SIDE` with the expert section, or with a `SWIPE` line."""
         self.expert.visible = way == SIDE_BY_SIDE
         for one in (self.cut, self.over, *self.sides):
             one.visible = way == SWIPE
@@ -193,40 +193,40 @@ class SectionPlot(Frame):
         self.ink = LinearColorMapper(palette=["#00000000", BRUSH], low=0, high=1)
         self.figure.image(source=self.preview, color_mapper=self.ink, global_alpha=0.75, name="preview")
         shape = {"x": "x", "y": "y", "width": "width", "height": "height", "source": self.cursor, "fill_alpha": 0}
-        self.corners = source(("x", "y", "size"))  # of a line or an outline that is not finished
+        self.corners = source(("x", "y", "size"))  # of an unfinished line or outline
         self.figure.scatter(
             "x", "y", size="size", source=self.corners, marker="square", fill_color="white", line_color="black",
             name="corners",
         )  # fmt: skip
-        for name, colour, width in (("shadow", "black", 3), ("cursor", "white", 1.2)):  # seen on any ground
+        for name, colour, width in (("shadow", "black", 3), ("cursor", "white", 1.2)):  # visible on any background
             self.figure.ellipse(line_color=colour, line_width=width, name=name, **shape)
         self.pan, _ = add_tools(self.figure, self.expert)
         self.pan.name = "pan"
-        self.lasso = models.LassoSelectTool(renderers=[], name="lasso")  # what lies inside is found on the server
+        self.lasso = models.LassoSelectTool(renderers=[], name="lasso")  # the server finds the sticks inside
         self.figure.add_tools(self.lasso)
 
     def set_frame(self, direction: int) -> None:
-        """Take the ranges and the names of the axes of a direction."""
+        """Set the ranges and the names of the axes to a direction."""
         super().set_frame(direction)
         axes, sample = self.survey.sections.frame(direction), self.survey.volume.dims[2]
         names = [f"{name} ({self.unit})" if self.unit and name == sample else name for name in self.names(direction)]
         name_axes(self.figure, names, axes)
         name_axes(self.expert, names, axes)
-        self.expert.axis.axis_label = None  # they stand left of it and below the other one
+        self.expert.axis.axis_label = None  # the other figure shows the names
         more = {"clip": self.survey.sections.clip, "map": self.survey.map, "classes": [], "section": [direction, 0]}
         self.figure.tags = [self.figure.tags[0] | more]
         self._centre_cut()
 
     def show_section(self, picture: Picture, direction: int, position: int) -> None:
-        """Show a section."""
+        """Show a section, and store its position for strokes."""
         here = {"section": [direction, position], "label": self.survey.axes[direction].labels[position].item()}
-        self.figure.tags = [self.figure.tags[0] | here]  # what is painted belongs to it
+        self.figure.tags = [self.figure.tags[0] | here]  # strokes belong to this section
         self.show_amplitudes(picture, direction, position)
 
     def show_labels(
         self, found: tuple[Picture, Picture, list[str]] | None, before: Codes, colours: Mapping[str, str]
     ) -> None:
-        """Show labels and confidence as `ShownLabels.pictures` gives them, and keep the labels of before at hand."""
+        """Show labels and confidence from `ShownLabels.pictures`, and send the labels before the last correction."""
         if found is None:
             self.overlay.data = NOTHING | {"confidence": [], "before": []}
             return
@@ -237,29 +237,29 @@ class SectionPlot(Frame):
             self.figure.tags = [self.figure.tags[0] | {"classes": names}]
 
     def show_truth(self, found: tuple[Picture, list[str]] | None, colours: Mapping[str, str]) -> None:
-        """Show the expert's labels as `ShownLabels.truth_picture` gives them."""
+        """Show the expert labels from `ShownLabels.truth_picture`."""
         if found is not None:
             self.truth_codes.update(**palette(found[1], colours))
         self.truth.data = dict(NOTHING) if found is None else columns(found[0])
 
     def show_stale(self, parts: Sequence[Sequence[float]], text: str) -> None:
-        """Hatch parts whose labels are of older decisions, and say so."""
+        """Hatch parts with stale labels, and show a notice."""
         self.hatch_parts(parts)
         self.notice.update(visible=bool(parts), text=text)
 
     def show_confirmed(self, parts: Sequence[Sequence[float]], text: str) -> None:
-        """Frame what a person confirmed, left, right, top, bottom of each part, and say so."""
+        """Frame confirmed parts, each (left, right, top, bottom), and show a notice."""
         self.confirmed.data = {name: [part[i] for part in parts] for i, name in enumerate(EDGES)}
         self.confirmed_notice.update(visible=bool(text), text=text, y=64 if self.notice.visible else 8)
 
     def show_painted(self, picture: Picture | None, codes: Mapping[str, int], colours: Mapping[str, str]) -> None:
-        """Show what was painted by hand, in the codes of the classes."""
+        """Show the painted samples, in the colours of their classes."""
         names = {code: name for name, code in codes.items()}
         self.marks.update(**palette([names.get(i + 1, "") for i in range(max(names, default=0))], colours))
         self.painted.data = dict(NOTHING) if picture is None else columns(picture)
 
     def boxes(self, direction: int, places: Iterable[tuple[Place, str, str]]) -> Columns:
-        """What patches around places, with a colour and a name, cover of a section of a direction."""
+        """Return the boxes of patches around places, with colour and name, on the sections of a direction."""
         (before, size), axes = self.survey.reach(), self.survey.axes
         rows = []
         for place, colour, name in places:
@@ -271,12 +271,12 @@ class SectionPlot(Frame):
 
 
 def source(names: Iterable[str]) -> Any:
-    """A source of columns that are empty as yet."""
+    """Return a source of empty columns."""
     return ColumnDataSource(data={name: [] for name in names})
 
 
 def empty_figure(x_range: Any, y_range: Any, **options: Any) -> Any:
-    """An empty figure as large as it can be."""
+    """Return an empty figure that fills the available space."""
     one = figure(
         x_range=x_range, y_range=y_range, tools="", sizing_mode="stretch_both", min_height=300, toolbar_location=None,
         active_scroll=None, output_backend="canvas", **options,
@@ -287,7 +287,7 @@ def empty_figure(x_range: Any, y_range: Any, **options: Any) -> Any:
 
 
 def add_tools(plot: Any, *others: Any) -> tuple[Any, Any]:
-    """Pan and zoom, in other figures as in the first, which can be reset too."""
+    """Add pan and zoom, shared by several figures, and a reset of the first figure."""
     pan, wheel = models.PanTool(), models.WheelZoomTool(speed=ZOOM, zoom_on_axis=False)
     for one in (plot, *others):
         one.add_tools(pan, wheel, *([models.ResetTool()] if one is plot else []))
@@ -296,11 +296,13 @@ def add_tools(plot: Any, *others: Any) -> tuple[Any, Any]:
 
 
 def name_axes(plot: Any, names: Sequence[str], axes: Sequence[Axis]) -> None:
-    """Name the axes across and down; uneven lines lie side by side, and their ticks show their numbers."""
+    """Name the axes across and down; ticks of unevenly spaced lines show their numbers."""
     for drawn, name, axis in zip((plot.xaxis[0], plot.yaxis[0]), names, axes, strict=True):
         drawn.axis_label = name
         if axis.even:
-            drawn.ticker = models.BasicTicker(min_interval=abs(axis.step) if name in DIRECTIONS else 0)  # no half lines
+            drawn.ticker = models.BasicTicker(
+                min_interval=abs(axis.step) if name in DIRECTIONS else 0
+            )  # ticks on lines only
             drawn.formatter = models.BasicTickFormatter(use_scientific=False)
         else:
             numbers = {"labels": axis.labels.tolist(), "start": axis.start}
@@ -309,23 +311,23 @@ def name_axes(plot: Any, names: Sequence[str], axes: Sequence[Axis]) -> None:
 
 
 def show_whole(plot: Any, across: Axis, down: Axis) -> list[float]:
-    """Show all of a section; return left, right, bottom and top. The browser keeps the scale: see aspect.js."""
+    """Show a whole section; return left, right, bottom and top. aspect.js keeps the scale."""
     plot.x_range.update(start=across.low, end=across.high, reset_start=across.low, reset_end=across.high)
     plot.y_range.update(start=down.high, end=down.low, reset_start=down.high, reset_end=down.low)
     return [across.low, across.high, down.high, down.low]
 
 
 def bin_ratio(survey: Survey, frame: Sequence[Axis]) -> float:
-    """Return how much longer a step down a time slice is than one across, in metres where the bins are known.
+    """Return the length of a step down a time slice divided by a step across, in metres if the bin size is known.
 
-    Lines with uneven numbers lie side by side: such a slice has no scale, and the ratio 0.
+    A slice with unevenly spaced lines has no scale; its ratio is 0.
     """
     inline, crossline = survey.volume.attrs.get("bin_size") or (1.0, 1.0)
     return float(inline / crossline) if all(axis.even for axis in frame) else 0.0
 
 
 def ink(colour: str) -> str:
-    """Black or white, whichever is read on a colour.
+    """Return the text colour, black or white, with the higher contrast to a colour.
 
     Examples
     --------
@@ -337,18 +339,18 @@ def ink(colour: str) -> str:
 
 
 def axis_tag(name: str, axis: Axis) -> dict[str, Any]:
-    """What the browser must know of an axis; labels only where they cannot be computed."""
+    """Return the properties of an axis for the browser; labels only if unevenly spaced."""
     labels = [] if axis.even else axis.labels.tolist()
     return {"name": name, "start": axis.start, "step": axis.step, "count": len(axis), "labels": labels}
 
 
 def columns(picture: Picture) -> Columns:
-    """A picture as the columns of an image glyph."""
+    """Return a picture as columns of an image glyph."""
     width, height = picture.right - picture.left, picture.bottom - picture.top
     return {"image": [picture.codes], "x": [picture.left], "y": [picture.top], "dw": [width], "dh": [height]}
 
 
 def palette(names: Sequence[str], colours: Mapping[str, str]) -> dict[str, Any]:
-    """Properties of a colour mapper for codes 0 (not labelled), 1 ... of these classes, and 255 (uncertain)."""
+    """Return properties of a colour mapper for code 0 (not labelled), the classes from 1, and 255 (uncertain)."""
     shades = ["#00000000", *(colours.get(name, UNSURE) for name in names)]
     return {"palette": shades, "low": -0.5, "high": len(names) + 0.5, "high_color": UNSURE}

@@ -1,5 +1,5 @@
-// One question of an audit: a picture with the patch outlined or the sample in a cross, and buttons and keys to answer.
-// Everything shown is set as text, never as markup.
+// One question of an audit: a picture with the outlined patch or a cross around the sample, and buttons and keys for the
+// answer. All content is set as text, never as markup.
 const SVG = "http://www.w3.org/2000/svg";
 const ANSWERS = [["yes", "Yes", "y"], ["no", "No", "n"], ["unknown", "Cannot tell", "u"]];
 
@@ -20,7 +20,7 @@ function picture(item) {
   svg.append(shape("image", { href: item.src, width, height, preserveAspectRatio: "none" }));
   const marks = high > 1 ? [["rect", { x: left, y: top, width: wide, height: high }]] : [];
   if (high === 1) {
-    const [x, y, gap] = [left + 0.5, top + 0.5, width / 24];  // the sample itself stays free
+    const [x, y, gap] = [left + 0.5, top + 0.5, width / 24];  // the cross leaves the sample itself visible
     for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]])
       marks.push(["line", { x1: x + dx * gap, y1: y + dy * gap, x2: x + 4 * dx * gap, y2: y + 4 * dy * gap }]);
     marks.push(["circle", { cx: x, cy: y, r: gap }]);
@@ -36,7 +36,7 @@ function picture(item) {
 
 export function render({ model }) {
   const box = element("div", { className: "question" });
-  let naming = false;  // it is wrong, and the class that it is may be said
+  let naming = false;  // whether the answer is "no" and the true class can be chosen
   const send = (answer, really) => {
     naming = false;
     model.send_msg({ verb: "answer", number: model.item.number, answer, really: really ?? "" });
@@ -91,7 +91,7 @@ export function render({ model }) {
     else if (!answer) return;
     else if (item.src && item.current) choose(answer);
     event.preventDefault();
-    event.stopPropagation();  // N and U mean something else on other steps
+    event.stopPropagation();  // N and U have other meanings in other steps
   };
   document.addEventListener("keydown", press, true);
   model.on("item", () => { naming = false; draw(); });

@@ -1,4 +1,4 @@
-// Position and amplitude under the cursor, which moves, or stays while the section or its labels change.
+// Show position and amplitude under the cursor, when the cursor moves and when the section or its labels change.
 if (cb_obj.event_name) frame.mouse = cb_obj.event_name === "mouseleave" ? {} : { x: cb_obj.x, y: cb_obj.y };
 const { x, y } = frame.mouse ?? {}, data = source.data;
 const inside = data.image.length && x >= data.x[0] && x < data.x[0] + data.dw[0] && y >= data.y[0] && y < data.y[0] + data.dh[0];

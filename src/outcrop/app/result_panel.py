@@ -1,4 +1,4 @@
-"""Step 4 of the page: exports, and the command lines that repeat the work."""
+"""Step 4 of the page: exports, and the commands that repeat the work."""
 
 import functools
 from collections.abc import Callable
@@ -20,7 +20,7 @@ TEXTS = {
 
 
 class ExportPanel(Panel):
-    """A part of the page that writes files: whether stale lines are wanted, and what was written.
+    """A part of the page that writes files: the option to include stale lines, and the list of written files.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class ExportPanel(Panel):
     stale, written : str
         Names of the widgets.
     geology : bool
-        List only sticks and bodies.
+        List only exports of sticks and geobodies.
     """
 
     def __init__(self, viewer: Viewer, stale: str, written: str, *, geology: bool = False) -> None:
@@ -39,24 +39,24 @@ class ExportPanel(Panel):
 
     @property
     def wants_stale(self) -> bool:
-        """Whether stale lines are to be written too."""
+        """Whether exports include stale lines."""
         return bool(self.stale.active)
 
     def show_written(self) -> None:
-        """Say what was exported so far."""
+        """Show the exports of this session, and the downloads."""
         listed = [one for one in self.results.written if one.geology or not self._geology]
         texts = [one.text.replace(str(one.path), shown_path(one.path), 1) for one in listed]
         self.written.text = "".join(f"<div>{escape(text)}</div>" for text in texts)
         self.downloads.text = ", ".join(map(self._link, downloads_of(self.session.path)))
 
     def _link(self, name: str) -> str:
-        """Link that downloads a file of the job."""
+        """Return a link that downloads a file of the job."""
         way = f"download/{quote(self.session.path.name)}/{quote(name)}"
         return f"<a href='{escape(way)}' download='{escape(name)}'>{escape(name)}</a>"
 
 
 class ResultPanel(ExportPanel):
-    """Exports of labels, and command lines.
+    """Exports of labels, and the commands that repeat the work.
 
     Parameters
     ----------
@@ -75,10 +75,10 @@ class ResultPanel(ExportPanel):
         self.commands = Div(text="", name="commands", sizing_mode="stretch_width", styles=wrapped)
 
     def layout(self, *above: Any) -> Any:
-        """Everything, arranged, below other panels."""
+        """Return the parts of the panel, arranged below other panels."""
         exports = [heading("Export into the job folder"), self.lines, self.stale, pn.FlexBox(*self.actions)]
         what = hint(
-            "Yes and no to patches and brush strokes travel in a file of decisions to another job on the survey."
+            "The file of decisions transfers verdicts on patches and brush strokes to another job on the same survey."
         )
         files = [self.written, heading("Download"), self.downloads]
         return scrolled(*above, *exports, *files, heading("The same from a terminal"), what, self.commands)
@@ -87,7 +87,7 @@ class ResultPanel(ExportPanel):
         self.results.start(kind, line=self.viewer.line, stale=self.wants_stale)
 
     def show(self) -> None:
-        """Bring it up to what was written and done, where anybody looks."""
+        """Update the panel to exports and labels, if it is visible."""
         if not self.visible():
             return
         names = (

@@ -1,4 +1,4 @@
-"""What an interpreter takes home: exported labels, and the command lines that repeat the work."""
+"""Exports of a session, and the commands that repeat the work."""
 
 import re
 import shlex
@@ -14,11 +14,11 @@ EXPORTS = {  # kind -> name of the file or folder
     "segy": "labels.sgy", "confidence": "confidence.sgy", "zarr": "labels.zarr", "training": "training",
     "figure": "figure.png",
 }  # fmt: skip
-AGAIN = "again.outcrop"  # job folder of the command lines
+AGAIN = "again.outcrop"  # job folder in the commands
 
 
 class Written(NamedTuple):
-    """An export, and a sentence about it."""
+    """A written export, and a sentence about it."""
 
     path: Path
     text: str
@@ -32,12 +32,12 @@ class Results:
     ----------
     labelling : ShownLabels
     truth : str, optional
-        Path of the expert's labels.
+        Path of the expert labels.
 
     Attributes
     ----------
     written : list of Written
-        What was exported so far.
+        Exports of this session.
     """
 
     def __init__(self, labelling: ShownLabels, truth: str | Path | None = None) -> None:
@@ -46,32 +46,32 @@ class Results:
         self.written: list[Written] = []
 
     def start(self, kind: str, *, line: float | None = None, stale: bool = False) -> Task:
-        """Export in a thread."""
+        """Write an export in a thread."""
 
         def write(_: Task) -> None:
-            self.written.append(self.export(kind, line=line, stale=stale))  # shown when the work has ended
+            self.written.append(self.export(kind, line=line, stale=stale))  # shown when the task has ended
 
         return self.labelling.work.start(f"writing {EXPORTS[kind]}", write)
 
     def export(self, kind: str, name: str | None = None, *, line: float | None = None, stale: bool = False) -> Written:
-        """Write a result into the export folder.
+        """Write an export into the export folder.
 
         Parameters
         ----------
         kind : {"segy", "confidence", "zarr", "training", "figure"}
         name : str, optional
-            Of the file or folder; never a path that leads out of the export folder.
+            Name of the file or folder, inside the export folder.
         line : int, optional
-            For the figure.
+            Number of the line of the figure.
         stale : bool
-            Write lines of older decisions too; refused otherwise.
+            Include stale lines; otherwise they raise an error.
 
         Returns
         -------
         Written
         """
         if not self.labelling.done():
-            raise ValueError("There are no labels to export yet; label a line or the survey first.")
+            raise ValueError("No line is labelled yet; label a line or the survey before you export.")
         here = {self.survey.line_at(line)} if kind == "figure" and line is not None else None
         self.check_stale(here, stale=stale)
         out = self.free_path(name or EXPORTS[kind])
@@ -82,7 +82,7 @@ class Results:
         return Written(out, self.job.export(out, what=what, stale=stale))
 
     def check_stale(self, positions: Collection[int] | None = None, *, stale: bool) -> int:
-        """How many of some lines, by default of all, have older labels; refused unless `stale` ones are wanted too."""
+        """Return the number of stale lines among some lines, by default all; raise an error unless `stale` is true."""
         done = self.labelling.done()
         old = sum(self.labelling.is_stale(i) for i in (done if positions is None else done.intersection(positions)))
         if old and not stale:
@@ -93,11 +93,11 @@ class Results:
         return old
 
     def free_path(self, name: str) -> Path:
-        """Path of that name in the export folder, numbered where it is taken."""
+        """Return the path of a name in the export folder, with a number if the name exists."""
         folder = (self.job.path / "export").resolve()
         out = (folder / name).resolve()
         if out.parent != folder or not re.fullmatch(r"[\w][\w .()-]{0,100}", name):
-            raise ValueError(f"{name!r} is not a plain file name; use letters, digits, dots and hyphens.")
+            raise ValueError(f"{name!r} is not a valid file name; use letters, digits, dots and hyphens.")
         folder.mkdir(parents=True, exist_ok=True)
         stem, dot, suffix = name.partition(".")
         number = 1
@@ -118,7 +118,7 @@ class Results:
         labelled_section(self.survey.volume.sel(place), labels, truth=truth).savefig(out, dpi=150)
 
     def summary(self) -> str:
-        """Lines labelled, stale and missing, in words."""
+        """Return the numbers of labelled, stale and missing lines as a sentence."""
         total, labelled, stale = self.labelling.counts()
         words = [f"{labelled} of {total} lines labelled"]
         words += [f"{stale} of them stale"] if stale else []
@@ -128,9 +128,9 @@ class Results:
         return ", ".join(words)
 
     def commands(self) -> list[str]:
-        """Command lines that repeat the work in another job folder.
+        """Return commands that repeat the work in another job folder.
 
-        What is no option of a command travels in a file of decisions: yes and no, strokes, colours, pictures.
+        A file of decisions transfers decisions that no option expresses: verdicts, strokes, colours and pictures.
         """
         if not self.job.indexed:
             return []
@@ -148,7 +148,7 @@ class Results:
 
 
 def index_command(job: PageJob) -> list[str]:
-    """Words of the command that makes the index of a job."""
+    """Return the words of the command that builds the index of a job."""
     full: Any = job.plan.index
     chosen = job.options.index.changed()
     words = ["outcrop", "index", shown_path(job.plan.volume["source"] or "VOLUME"), "-o", AGAIN]
@@ -162,7 +162,7 @@ def index_command(job: PageJob) -> list[str]:
 
 
 def retrieve_command(job: PageJob) -> list[str]:
-    """Words of the command that gives all exemplars and asks for as many patches."""
+    """Return the words of the command that gives all exemplars and requests the same number of patches."""
     words = ["outcrop", "retrieve", AGAIN]
     for one in job.exemplars:
         if one.place is not None:
@@ -174,7 +174,7 @@ def retrieve_command(job: PageJob) -> list[str]:
 
 
 def label_command(job: PageJob, done: Collection[float], total: int) -> list[str]:
-    """Words of the command that labels the same lines, those that are `done` of a `total`, in the same way."""
+    """Return the words of the command that labels the `done` lines of a `total` with the same options."""
     chosen = job.plan.label.changed()
     words = ["outcrop", "label", AGAIN, "--mapping", job.plan.label.mapping]
     for option in ("seed", "step", "min_confidence", "max_error"):
@@ -184,18 +184,18 @@ def label_command(job: PageJob, done: Collection[float], total: int) -> list[str
 
 
 def hyphened(name: str) -> str:
-    """Name of a class as the command line takes it."""
+    """Return the name of a class in the form of the command line."""
     return name.replace(" ", "-")
 
 
 def shown_path(path: str | Path) -> str:
-    """Path from the current folder where it lies inside, whole otherwise."""
+    """Return a path relative to the current folder if it lies inside, else the whole path."""
     path, here = Path(path), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def comma(values: Iterable[float | str]) -> str:
-    """Numbers, or names, as an option takes them.
+    """Return numbers or names joined by commas, as in an option.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Step 2 of the page: the retrieved patches of a class in the order of their ranks, and how many of them are taken."""
+"""Step 2 of the page: the retrieved patches of a class by rank, and the number of patches used."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,33 +25,32 @@ from outcrop.app.components import (
 )  # fmt: skip
 from outcrop.app.viewer import Panel, Viewer
 
-SHOWN = 24  # thumbnails at once
-WHERE = {"survey": "in the survey", "neighbourhood": "on lines near this one"}  # by the scope of a search
+SHOWN = 24  # thumbnails per page
+WHERE = {"survey": "in the survey", "neighbourhood": "on lines near this one"}  # scope of a search -> text
 STATES = {True: "accepted", False: "rejected", None: ""}
-Patch = dict[str, Any]  # of the gallery: place, along, title, note, hint, and the picture once it was drawn
+Patch = dict[str, Any]  # in the gallery: place, along, title, note, hint, and the picture after it was drawn
 
 
 class RetrievedPanel(Panel):
     """Gallery and similarity curve.
 
-    The gallery keeps its order while patches are accepted and rejected: they are marked where they stand, and sorted
-    anew when the interpreter asks for it.
+    The gallery keeps its order while patches are accepted and rejected, and marks them; *Re-rank* sorts them again.
 
     Parameters
     ----------
     viewer : Viewer
     find : callable
-        Begins a search.
+        Starts a search.
     """
 
     def __init__(self, viewer: Viewer, find: Callable[[], object]) -> None:
         super().__init__(viewer)
         self.search = self.session.search
-        self.first = 0  # thumbnail
-        self._patches: list[Patch] = []  # that are listed, in the order of their ranks
-        self._of: tuple[Any, ...] = ()  # class, list and search that they are of
-        self._key: str | None = None  # of the search whose order they have
-        self._follows = False  # whether they take the order of the next search, until the next yes or no
+        self.first = 0  # number of the first thumbnail
+        self._patches: list[Patch] = []  # listed patches, in the order of the gallery
+        self._of: tuple[Any, ...] = ()  # class, list and search of the listed patches
+        self._key: str | None = None  # key of the search that determined the order
+        self._follows = False  # whether the next search changes the order; a verdict resets it
         self.class_buttons = self.react(RadioButtonGroup(labels=[], name="gallery-class"), self._on_class)
         self.gallery = Cards(
             self._on_card, actions=[["accept", "✓", "Accept (A)"], ["reject", "✕", "Reject (R)"]],
@@ -59,7 +58,7 @@ class RetrievedPanel(Panel):
         )  # fmt: skip
         self.note = note("gallery-note")
         self.rejected = self.react(Toggle(label="rejected", name="rejected"), self._sort)
-        self.telling = self.react(Toggle(label="Most informative first", name="telling"), self._sort)
+        self.informative = self.react(Toggle(label="Most informative first", name="informative"), self._sort)
         self.sort = self.button("Re-rank", self._sort, "sort")
         self.actions = [self.button("Search again", find, "again")]
         self.turns = [
@@ -94,14 +93,14 @@ class RetrievedPanel(Panel):
         curve.on_event(events.Tap, lambda event: self._on_cut(event.y))
 
     def layout(self) -> Any:
-        """Everything, arranged."""
+        """Return the parts of the panel, arranged."""
         what = hint(
-            "Drag the line in the curve, or give a number: so many patches are used. Click a patch to see it in the "
-            "section; A accepts, R rejects, again takes it back; Shift with a click or arrows chooses several. The "
-            "percentage estimates how likely a patch is of the class."
+            "Drag the line in the curve, or enter the number of patches to use. Click a patch to show it in the "
+            "section. A accepts and R rejects; the same key again clears the verdict. Shift with a click or an arrow "
+            "key chooses several patches. The percentage is the estimated probability that a patch shows the class."
         )
         taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
-        listed = pn.FlexBox(self.telling, self.rejected, self.sort, *self.actions, *self.judge_all)
+        listed = pn.FlexBox(self.informative, self.rejected, self.sort, *self.actions, *self.judge_all)
         gallery = [self.warnings, self.note, listed, self.gallery, pn.Row(*self.turns)]
         return scrolled(self.class_buttons, what, self.curve, taken, *gallery)
 
@@ -118,11 +117,11 @@ class RetrievedPanel(Panel):
         self._show_gallery()
 
     def forget_order(self) -> None:
-        """List the patches anew when the next search is done."""
+        """List the patches in the order of the next search."""
         self.first, self._of = 0, ()
 
     def _sort(self, _: object = None) -> None:
-        """List the patches in the order of the present search, and of the one that may still be under way."""
+        """List the patches in the order of the present search, and of a search that still runs."""
         self.forget_order()
         self._follows = True
         self._show_gallery()
@@ -145,7 +144,7 @@ class RetrievedPanel(Panel):
         self._judge([self._patches[int(key)] for key in message.get("keys", [message["key"]])], accept)
 
     def _judge(self, patches: list[Patch], accept: bool) -> None:
-        """Accept or reject patches as one decision; where all of them were, take that back."""
+        """Accept or reject patches as one act; if all of them have this verdict, clear it."""
         verdicts = self._verdicts()
         left = [one for one in patches if verdicts.get(key_of(one)) is not accept]
         self._follows = False
@@ -154,13 +153,13 @@ class RetrievedPanel(Panel):
     def _on_all(self, accept: bool) -> None:
         shown = self._patches[self.first : self.first + SHOWN]
         if not shown:
-            raise ValueError("The gallery shows no patch; find similar patches first.")
+            raise ValueError("The gallery is empty; find similar patches first.")
         self._judge(shown, accept)
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
     def show_classes(self) -> None:
-        """Offer the classes."""
+        """Update the buttons of the classes."""
         names = list(self.job.palette)
         if self.viewer.outlined not in names:
             self.viewer.outlined = names[0] if names else ""
@@ -168,13 +167,13 @@ class RetrievedPanel(Panel):
         self.class_buttons.active = names.index(self.viewer.outlined) if names else None
 
     def show(self) -> None:
-        """Bring it up to the search and the verdicts."""
+        """Update the panel to the search and the verdicts."""
         self.show_marks()
         self.show_warnings()
         self._show_curve()
 
     def show_marks(self) -> None:
-        """Bring it up to the verdicts and counts alone."""
+        """Update the gallery and the number of patches to the verdicts and counts."""
         self._show_gallery()
         taken, suggested = self._asked()
         self.count.visible = self.suggested.visible = taken > 0
@@ -183,16 +182,16 @@ class RetrievedPanel(Panel):
             self.suggested.update(label=f"{suggested} suggested", disabled=taken == suggested)
 
     def _asked(self) -> tuple[int, int]:
-        """How many patches are asked for, and how many are suggested; 0 where the class was not searched for."""
+        """Return the requested and the suggested number of patches, 0 if the class was not searched."""
         return self.search.asked(self.viewer.outlined) or (0, 0)
 
     def _verdicts(self) -> dict[tuple[Any, str], bool]:
-        """Yes (True) and no (False) to patches of this class."""
+        """Return the verdicts on patches of this class: True for accepted, False for rejected."""
         return self.job.verdicts(self.viewer.outlined)
 
     def _show_gallery(self) -> None:
         search, name = self.search, self.viewer.outlined
-        of = (name, self.rejected.active, self.telling.active, search.basis)
+        of = (name, self.rejected.active, self.informative.active, search.basis)
         if of != self._of or (self._follows and search.key != self._key):
             self._of, self._key = of, search.key
             self._patches = self._rejected() if self.rejected.active else self._found()
@@ -208,7 +207,7 @@ class RetrievedPanel(Panel):
         self.show_note()
 
     def _rejected(self) -> list[Patch]:
-        """Patches to list that were rejected."""
+        """Return the rejected patches."""
         found = []
         for (place, along), accept in self._verdicts().items():
             where = ", ".join(f"{part:g}" for part in place)
@@ -217,12 +216,12 @@ class RetrievedPanel(Panel):
         return found
 
     def _found(self) -> list[Patch]:
-        """Patches to list that the search found, by rank, or the most telling first where that is asked for."""
+        """Return the retrieved patches by rank, or the most informative first if the toggle is on."""
         weak = self.search.weak
         if weak is None:
             return []
         found, ranks, members = [], weak.table["rank"], np.flatnonzero(weak.classes == self.viewer.outlined)
-        if self.telling.active:
+        if self.informative.active:
             judge = weak.judge[members]
             members = members[np.argsort(np.where(judge > 0, judge, len(weak)), kind="stable")]
         for i, place in zip(members, self.search.places()[members].tolist(), strict=True):
@@ -233,7 +232,7 @@ class RetrievedPanel(Panel):
         return found
 
     def show_note(self) -> None:
-        """Say how many patches there are, where they were looked for, and whether they are of the decisions of now."""
+        """Show the number of patches, the scope of the search, and whether the patches are stale."""
         search, name, total = self.search, self.viewer.outlined, len(self._patches)
         which = f"{self.first + 1} to {min(total, self.first + SHOWN)} of {total}" if total else "none yet"
         words = [f"<b>{escape(name)}</b>: {which}" + (f", {WHERE[search.scope]}" if search.scope else "")]
@@ -245,23 +244,23 @@ class RetrievedPanel(Panel):
         if search.searching:
             words.append("searching ...")
         elif search.stale:
-            words.append("<b>these are of older decisions: search again</b>")
+            words.append("<b>patches of older decisions: search again</b>")
         elif search.survey_waits():
             words.append("the survey is indexed: search again to cover it")
         if moved and not search.searching and not search.stale:
             taken = int(np.count_nonzero(search.weak.classes == name))
-            words += [f"<b>your yes and no made it {taken} patches instead of {total}</b>"] if taken != total else []
-            words.append("re-rank to see the order after your yes and no")
+            words += [f"<b>after your verdicts, {taken} patches instead of {total}</b>"] if taken != total else []
+            words.append("re-rank to see the order after your verdicts")
         if name and search.weak is not None and search.asked(name) is None:
-            words.append("no exemplar of it was searched for: place one in step 1")
+            words.append("this class has no exemplar: place one in step 1")
         self.note.text = "; ".join(words) if name else "Add a class and place an exemplar first."
 
     def show_warnings(self) -> None:
-        """Show what the shell would warn about the retrieved patches."""
+        """Show the warnings about the retrieved patches."""
         warn(self.warnings, self.session.advice.retrieved())
 
     def _show_curve(self) -> None:
-        """The curve of all patches, and a line above which they are taken."""
+        """Draw the similarity of all patches, and the line above which patches are used."""
         curve = np.array(self.search.weak.curves.get(self.viewer.outlined, []) if self.search.weak else [])
         self.curve.visible = len(curve) > 0
         if not len(curve):
@@ -275,5 +274,5 @@ class RetrievedPanel(Panel):
 
 
 def key_of(patch: Patch) -> tuple[tuple[float, ...], str]:
-    """What a verdict on a patch goes by."""
+    """Return the place and the direction that identify a patch in verdicts."""
     return tuple(patch["place"]), patch["along"]

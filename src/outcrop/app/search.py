@@ -1,8 +1,8 @@
-"""The search of a session: the neighbourhood of a line first, the survey behind, and the patches found.
+"""The search of a session: the neighbourhood of a line first, then the survey, and the retrieved patches.
 
-A volume that was never indexed is searched in the neighbourhood of the line in view first. This is an index with an
-area, chosen in the job as everybody sees it, and with it the options of the whole survey, which is indexed behind; the
-next search after that chooses the survey.
+In a volume without an index, the page first searches the neighbourhood of the line in view. The job logs this choice:
+an index with an area, and the options of the whole survey. A background task indexes the survey; the next search after
+it covers the survey.
 """
 
 import math
@@ -18,13 +18,13 @@ from outcrop.app.survey import Place, Survey
 from outcrop.app.work import Last, Latest, Task, Work
 from outcrop.job.options import IndexOptions
 
-NEAR_PATCHES = 4000  # of the neighbourhood that is searched first: seconds, not minutes
-SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped where it has more
-IN_MEMORY = 1 << 30  # bytes of descriptors that are kept in memory, so that a search is a matter of milliseconds
+NEAR_PATCHES = 4000  # of the neighbourhood that is searched first, within seconds
+SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped in larger surveys
+IN_MEMORY = 1 << 30  # bytes of descriptors that are held in memory, for a search within milliseconds
 
 
 class Search:
-    """What is retrieved, and from where.
+    """The retrieved patches, and the scope of the search.
 
     Parameters
     ----------
@@ -36,11 +36,11 @@ class Search:
     Attributes
     ----------
     weak : WeakLabels or None
-        The patches of the decisions of `key`; older ones, or none, until they are searched for.
+        The retrieved patches; stale or None until the search is done.
     key : str or None
-        Of the table that is shown.
+        Key of the retrieved patches.
     basis : str or None
-        The same while nothing but yes and no to patches changes.
+        Key that verdicts do not change.
     """
 
     def __init__(self, job: PageJob, survey: Survey, work: Work) -> None:
@@ -55,35 +55,35 @@ class Search:
         self._asked = self.weak is not None
 
     def close(self) -> None:
-        """Finish the search under way."""
+        """Wait for the search in progress."""
         self._latest.wait()
 
-    # ---- what is found ----------------------------------------------------------------------------------------------
+    # ---- retrieved patches ------------------------------------------------------------------------------------------
 
     def _take(self, found: Found | None) -> None:
         self.weak, self.key, self.basis = found or (None, None, None)
 
     @property
     def searching(self) -> bool:
-        """Whether the patches shown are about to change."""
+        """Whether a search runs that changes the retrieved patches."""
         return self._latest.busy
 
     @property
     def stale(self) -> bool:
-        """Whether the patches shown are of older decisions."""
+        """Whether the retrieved patches are older than the decisions."""
         return self.weak is not None and self.key != self.job.plan.keys["retrieved"]
 
     def refresh(self, *, mine: bool = True) -> None:
-        """Bring the patches up to the decisions; returns at once.
+        """Update the retrieved patches to the decisions in a thread.
 
-        After a decision of another writer only a table that was made before is shown.
+        After a decision of another writer (`mine` is false), only stored patches are shown.
         """
         self._mine |= mine
         self._latest.request()
         self.work.tell("work")
 
     def wait(self) -> None:
-        """Wait until the patches are those of the decisions."""
+        """Wait until the retrieved patches are updated."""
         self._latest.wait()
 
     def _follow(self) -> None:
@@ -97,7 +97,7 @@ class Search:
             self.work.say(str(error), wrong=True)
 
     def _searched(self) -> Found | None:
-        """Patches of the present decisions, searched for with the descriptors in memory where they are not too many."""
+        """Search with the present decisions, with descriptors up to `IN_MEMORY` in memory; return the patches."""
         index = self.job.opened_index()
         if index.features.nbytes <= IN_MEMORY and not isinstance(index.features.store, zarr.storage.MemoryStore):
             index.features = zarr.create_array({}, data=index.features[:], compressors=None)
@@ -105,32 +105,32 @@ class Search:
         return self.job.patches()
 
     def _show(self, found: Found | None) -> None:
-        """Take over patches; older ones stay, marked, while there are exemplars to look for."""
+        """Show patches; keep older patches, marked stale, while the job has exemplars."""
         self._asked |= found is not None
         if found is not None or not self.job.plan.queries:
             self._take(found)
         self.work.tell("weak")
 
     def accepted(self) -> npt.NDArray[np.bool_]:
-        """Which retrieved patches were accepted by hand."""
+        """Return a mask of the retrieved patches that the interpreter accepted."""
         rows = self.weak.accepted
         pairs = zip(self.weak.rows.tolist(), self.weak.classes.tolist(), strict=True)
         return np.array([row in rows.get(name, ()) for row, name in pairs], bool)
 
     def places(self) -> npt.NDArray[Any]:
-        """Inline, crossline and time of the retrieved patches, shape (n_patches, 3)."""
+        """Return inline, crossline and time of the retrieved patches, shape (n_patches, 3)."""
         places: npt.NDArray[Any] = self.weak.positions[list(self.survey.volume.dims)].to_numpy()
         return places
 
     def asked(self, name: str) -> tuple[int, int] | None:
-        """How many patches of a class are asked for, and how many are suggested; None where it was not searched."""
+        """Return the requested and the suggested number of patches of a class, None if it was not searched."""
         if self.weak is None or name not in self.weak.suggested:
             return None
         count, suggested = self.job.counts().get(name, "auto"), self.weak.suggested[name]
         return (suggested if count == "auto" else int(count)), suggested
 
     def thumbnail(self, place: Place, along: str) -> Codes:
-        """8-bit picture of the patch around a place, along a direction; cut off at the rim."""
+        """Return an 8-bit picture of the patch around a place, along a direction; incomplete at the rim."""
         grid = self.job.grid()
         try:
             start = grid.start_at(place, along=along)
@@ -139,19 +139,19 @@ class Search:
         patch: npt.NDArray[np.float32] = grid.cut(self.survey.volume, np.array([start]))[0]
         return np.round(255 * np.nan_to_num(patch)).astype(np.uint8)
 
-    # ---- where it is looked for -------------------------------------------------------------------------------------
+    # ---- scope ------------------------------------------------------------------------------------------------------
 
     @property
     def scope(self) -> str:
-        """What the index covers: "neighbourhood", "survey", or "" where there is none yet."""
+        """Scope of the index: "neighbourhood" or "survey", "" without an index."""
         return self._where()[0]
 
     def survey_waits(self) -> bool:
-        """Whether the index of the survey is finished and the next search will choose it."""
+        """Return whether the index of the survey is finished, so that the next search uses it."""
         return self._where()[1]
 
     def _where(self) -> tuple[str, bool]:
-        """What the index covers, and whether that of the survey waits; looked up where something changed."""
+        """Return the scope of the index, and whether a finished index of the survey waits; cached until a change."""
 
         def look() -> tuple[str, bool]:
             whole = self.job.plan.survey
@@ -161,7 +161,7 @@ class Search:
         return self._covered.get((self.job.plan, self.job.written("index")), look)
 
     def choose_size(self, size: tuple[int, int], line: float | None = None) -> None:
-        """Take patches of another height and width from now on; the next search describes them.
+        """Choose another height and width of patches; the next search computes their descriptors.
 
         A large survey is searched around a line first.
         """
@@ -169,14 +169,14 @@ class Search:
         self._decide(chosen.updated(size=size, step="auto"), line)
 
     def _decide(self, whole: IndexOptions, line: float | None, *, by_page: bool = False) -> None:
-        """Choose the survey with these options, or the neighbourhood of a line where it is large."""
+        """Choose the index of the survey with some options, or of the neighbourhood of a line in a large survey."""
         near = self._around(whole, line) if self._is_large(whole) else None
         self.job.choose_where(near or whole, near and whole, by_page=by_page)
 
     def retrieve(self, line: float | None = None) -> Task:
-        """Find patches like the exemplars: in the survey where it is indexed, around a line otherwise."""
+        """Find patches like the exemplars, in the survey if it is indexed, else around a line."""
         if not self.job.plan.queries:
-            raise ValueError("There is no exemplar yet; choose a class and click on the section.")
+            raise ValueError("No exemplar is placed yet; choose a class and click on the section.")
         return self.work.start("searching", self._retrieve, line)
 
     def _retrieve(self, task: Task, line: float | None) -> None:
@@ -187,11 +187,11 @@ class Search:
         self._index_behind()
 
     def _choose(self, line: float | None) -> None:
-        """Decide where to look: the survey where it is indexed or small, the neighbourhood of a line otherwise."""
+        """Choose the scope: the survey if it is indexed or small, else the neighbourhood of a line."""
         whole = self.job.plan.survey
         if whole is None:
             if self.job.ever_indexed():
-                return  # somebody planned it
+                return  # the index was chosen outside this page
             whole = self.job.options.index
             every = round(self.job.patches_of(whole) * whole.every / SURVEY_PATCHES)
             whole = whole.updated(every=max(whole.every, every))
@@ -200,7 +200,7 @@ class Search:
             self.work.tell("state")
 
     def _is_large(self, whole: IndexOptions) -> bool:
-        """Whether a neighbourhood is searched before a survey: it is larger and not indexed yet."""
+        """Return whether a survey is too large to be searched before it is indexed."""
         lines = self._lines(whole)
         return not self.job.index_finished(whole) and lines * self._per_line(whole) > NEAR_PATCHES
 
@@ -211,14 +211,14 @@ class Search:
         return max(1, self.job.patches_of(whole) // self._lines(whole))
 
     def _covers(self, line: float | None) -> bool:
-        """Whether the neighbourhood that is chosen holds a line."""
+        """Return whether the chosen neighbourhood contains a line."""
         ends = (self.job.plan.index.area or {}).get(self.survey.line_name)
         if self.job.plan.survey is None or not ends:
             return False
         return line is None or ends[0] <= line <= ends[1]
 
     def _around(self, whole: IndexOptions, line: float | None) -> IndexOptions:
-        """Options of an index on some lines around one, by default the middle one."""
+        """Return options of an index on lines around a given line, by default the middle line."""
         lines = self.survey.lines
         count = max(1, NEAR_PATCHES // self._per_line(whole))
         at = len(lines) // 2 if line is None else self.survey.line_at(line)
@@ -229,7 +229,7 @@ class Search:
         return whole.updated(every=every, area=area, sample="auto")
 
     def _index_behind(self) -> None:
-        """Index the whole survey behind the interpreter's work, where only a neighbourhood is; it decides nothing."""
+        """Index the whole survey in a background task, if only a neighbourhood is indexed."""
         whole = self.job.plan.survey
         if whole is None or self.job.index_finished(whole):
             return
@@ -239,7 +239,7 @@ class Search:
             if self.job.plan.survey != whole:  # another patch size was chosen meanwhile
                 return
             if not self.job.plan.by_points and self.job.labels_written():
-                self.work.say("The whole survey is indexed: search again to cover it. Labels become stale by it.")
+                self.work.say("The whole survey is indexed: search again to cover it. Labels then become stale.")
                 return
             self._decide(whole, None, by_page=True)
             self.work.say("The whole survey is indexed and searched.")

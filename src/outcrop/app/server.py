@@ -1,4 +1,4 @@
-"""The server of the page: loopback by default, a random token in the address, foreign origins refused."""
+"""The server of the page: on loopback by default; it refuses requests without its token or from other pages."""
 
 import asyncio
 import contextlib
@@ -38,32 +38,33 @@ TEMPLATE = BASE_TEMPLATE.environment.from_string(
     + OPENING
     + "{% endraw %}</script>{% endblock %}"
 )
-SWITCH = 0.001  # seconds that a thread which computes may keep a click waiting for Python
-MOST_BYTES = 1 << 20  # of one request or message; a long brush stroke has some ten thousand
-MOST_SERVERS = 20  # of one job whose addresses are remembered
+SWITCH = 0.001  # seconds between switches of threads, so that computing threads do not delay clicks
+MOST_BYTES = 1 << 20  # limit of one request or message; a long brush stroke has about ten thousand
+MOST_SERVERS = 20  # number of servers of one job whose addresses are stored
 LOOPBACK = ("127.0.0.1", "localhost")
-UNUSED = 20_000  # milliseconds that a page waits for the browser; a later one would make it build everything again
-ALIVE = ("alive", "favicon.ico")  # answered by the gate itself, at no cost
+UNUSED = 20_000  # milliseconds that a page waits for the browser; after it, the server would build the page again
+ALIVE = ("alive", "favicon.ico")  # the gate itself answers these requests
 
 
 class Refusal(RequestHandler):
-    """An answer that says no and nothing else."""
+    """An empty answer with an HTTP error status."""
 
     def initialize(self, status: int) -> None:
-        """Take the status."""
-        self._no = status
+        """Store the status."""
+        self._status_of_refusal = status
 
     def prepare(self) -> None:
-        """Answer whatever was asked."""
-        self.set_status(self._no)
+        """Answer every request with the status."""
+        self.set_status(self._status_of_refusal)
         self.finish()
 
 
 class Gate(Router):
-    """Let in only requests that know the token and come from the page itself.
+    """Pass on only requests that have the token and come from the page itself.
 
-    The token is the first part of every path. So it guards scripts and the websocket as well as the page, and works in
-    a cell of a notebook, where a browser sends no cookies. Every answer forbids the browser to ask another computer.
+    The token is the first part of every path. It therefore protects scripts and the websocket as well as the page, and
+    works in a cell of a notebook, where a browser sends no cookies. Every answer forbids the browser to contact other
+    computers.
     """
 
     def __init__(self, application: Any, token: str, hosts: Sequence[str]) -> None:
@@ -71,7 +72,7 @@ class Gate(Router):
         self._refusals = Application([])
 
     def find_handler(self, request: Any, **_: Any) -> Any:
-        """What answers a request."""
+        """Return the handler of a request."""
         status = self.refusal(request)
         self._forbid_others(request)
         if status is None:
@@ -79,7 +80,7 @@ class Gate(Router):
         return self._refusals.get_handler_delegate(request, Refusal, {"status": status})
 
     def refusal(self, request: Any) -> int | None:
-        """Status with which a request is refused, None where it is let in."""
+        """Return the HTTP status that refuses a request, None if it is accepted."""
         known = request.path[: len(self.prefix)].encode()
         if not secrets.compare_digest(known, self.prefix.encode()):
             return 403
@@ -95,7 +96,7 @@ class Gate(Router):
         return 204 if request.path in [self.prefix + name for name in ALIVE] else None
 
     def _forbid_others(self, request: Any) -> None:
-        """Add a policy to the headers of the answer: nothing comes from, or goes to, anywhere but this server."""
+        """Add a content security policy to the answer that allows connections to this server only."""
         host, write = request.headers.get("Host", ""), request.connection.write_headers
         allowed = ["'self'", "'unsafe-inline'", "'unsafe-eval'", "data:", "blob:"]
         if re.fullmatch(r"[\w.:\[\]-]+", host):
@@ -109,21 +110,21 @@ class Gate(Router):
 
 
 def make_server(desk: "Desk", *, port: int = 0, host: str = "127.0.0.1", token: str | None = None) -> tuple[Any, str]:
-    """Server of a desk and its address; it is not started yet.
+    """Make the server of a desk; return the server, not started, and its address.
 
     Parameters
     ----------
     desk : Desk
-        What is to be shown.
+        Pages to serve.
     port : int
-        0 takes a free one.
+        0 chooses a free port.
     host : str
         Address of this computer to listen on.
     token : str, optional
-        The secret part of the address; random by default.
+        Secret part of the address; random by default.
     """
     token = token or secrets.token_urlsafe(24)
-    settings.resources = "server"  # whatever the environment says: scripts and styles come from this server
+    settings.resources = "server"  # regardless of the environment, scripts and styles come from this server
     try:
         port = port or free_port(host)
         hosts = [f"{name}:{port}" for name in LOOPBACK] if host in LOOPBACK else []
@@ -136,24 +137,24 @@ def make_server(desk: "Desk", *, port: int = 0, host: str = "127.0.0.1", token: 
         )  # fmt: skip
     except OSError as error:
         raise ValueError(f"Port {port} of {host} cannot be used ({error.strerror}); choose another --port.") from None
-    # Bokeh checks origins for the websocket alone; the gate does it for all that comes in.
+    # Bokeh checks origins for the websocket only; the gate checks every request.
     server._http.request_callback = Gate(server._tornado, token, hosts)
     return server, f"http://{host}:{port}/{token}/"
 
 
 class Desk:
-    """What a server shows: the pages of its sessions, and the start screen of a folder.
+    """The content of a server: the pages of its sessions, and the start screen of a folder.
 
     The address ends in ``?job=NAME`` for the page of a job and in ``?start`` for the start screen; without either it
-    is the page of the session that was given.
+    shows `session`.
 
     Parameters
     ----------
     session : Session, optional
     folder : path, optional
-        Folder whose jobs and volumes are offered; nothing outside it is opened. None offers none.
+        Folder of the start screen; only its jobs and volumes can be opened. None: no start screen.
     options : dict
-        Of a session that is made on the start screen.
+        Options of a `Session` that the start screen opens.
 
     Attributes
     ----------
@@ -167,10 +168,10 @@ class Desk:
         self.sessions = {} if session is None else {session.path.name: session}
 
     def begin(self, volume: str, name: str) -> str:
-        """Open a volume of the folder in a job of a name, new or not; return the name of the job."""
+        """Open a volume of the folder in a new or existing job; return the name of the job."""
         volumes = [] if self.folder is None else [entry.name for entry in volumes_in(self.folder)]
         if self.folder is None or volume not in volumes:
-            raise ValueError(f"{volume!r} is not among the volumes here; choose one of {', '.join(volumes)}.")
+            raise ValueError(f"{volume!r} is not a volume of this folder; choose one of {', '.join(volumes)}.")
         name = checked_job(name)
         if name not in self.sessions:
             asked = self.options.get("job")
@@ -182,10 +183,10 @@ class Desk:
         return name
 
     def find(self, name: str) -> Session:
-        """Return the session of a job of the folder, opened if it is not open yet."""
+        """Return the session of a job of the folder; open it if necessary."""
         if name not in self.sessions:
             if self.folder is None or name not in [entry.name for entry in jobs_in(self.folder)]:
-                raise ValueError(f"{name!r} is not among the jobs here; choose one below.")
+                raise ValueError(f"{name!r} is not a job of this folder; choose one below.")
             self.sessions[name] = Session(self.folder / name)
         return self.sessions[name]
 
@@ -195,9 +196,9 @@ class Desk:
             session.close()
 
     def page(self) -> Any:
-        """Contents of a new tab."""
-        # Panel writes addresses of its CDN into the styles and replaces them when it answers the request for the page.
-        # A document that is made for the websocket, because the first one expired meanwhile, had no such request.
+        """Return the content of a new tab."""
+        # Panel writes addresses of its CDN into the styles, and replaces them when it answers the request for the page.
+        # A document made for the websocket, after the first document expired, has no such request.
         document, problem = pn.state.curdoc, ""
         document._template_variables["dist_url"] = LOCAL_DIST
         document.template = TEMPLATE
@@ -211,7 +212,7 @@ class Desk:
         if session is None and self.folder is not None:
             job = self.options.get("job")
             return start_screen(self.folder, self.begin, job and Path(job).name, problem)
-        assert session is not None  # without a folder there is a session
+        assert session is not None  # a desk without a folder has a session
         document._template_variables["outcrop_job"] = session.path.name
         one = Page(session, document, start=self.folder is not None)
         pn.state.on_session_destroyed(lambda _: one.close())
@@ -219,7 +220,7 @@ class Desk:
 
 
 def free_port(host: str, port: int = 0) -> int:
-    """A port of an address that nobody listens on: the one given, else 0; of 0 any one."""
+    """Return `port` if no program listens on it, else 0; for port 0, return any free port."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(port > 0 and os.name == "posix"))
         try:
@@ -232,21 +233,21 @@ def free_port(host: str, port: int = 0) -> int:
 
 
 class Address:
-    """The address that a job or folder had before, so that tabs which are open go on after a restart.
+    """The stored address of a job or folder, so that open tabs continue after a restart of the server.
 
-    It lies among the files of this user, who alone can read it, and not in the job folder, which others may read. Each
-    of several servers of one job has an address of its own; one that starts takes the first that nobody uses.
+    It is stored in a file that only this user can read, outside the job folder, which others may read. Several servers
+    of one job have different addresses; a new server takes the first address that is not in use.
 
     Parameters
     ----------
     path : path
-        The job, or the folder to choose from.
+        The job, or the folder of the start screen.
     host : str
 
     Attributes
     ----------
     port : int
-        0 where there was none.
+        0 if no address is stored.
     token : str or None
     """
 
@@ -261,7 +262,7 @@ class Address:
         self.port, self.token = 0, None
 
     def keep(self, address: str) -> None:
-        """Remember an address; where that cannot be, the next start has another one."""
+        """Store an address; if this fails, the next server has a new address."""
         port, token = urlsplit(address).port, urlsplit(address).path.strip("/")
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -270,7 +271,7 @@ class Address:
 
 
 def read_address(path: Path) -> tuple[int, str | None]:
-    """Port and token in a file, 0 and None where it holds none."""
+    """Return the port and the token in a file, 0 and None if the file has none."""
     with contextlib.suppress(OSError, ValueError):
         port, token = path.read_text(encoding="utf-8").split()
         if re.fullmatch(r"[\w-]{20,}", token) and 0 < int(port) < 65536:
@@ -287,15 +288,15 @@ def serve(
     Parameters
     ----------
     source : path, optional
-        A volume or a job folder; without it the page lets choose from the current folder.
+        A volume or a job folder; without it the page offers the jobs and volumes of the current folder.
     port, host
         As in `make_server`.
     browser : bool
         Open the page in a browser.
     ready : callable
-        Called with the address once the server answers.
+        Called with the address when the server answers.
     options
-        Of `Session`.
+        Options of `Session`.
     """
     given = None if source is None else Session(source, **options)
     desk = Desk(**options) if given is None else Desk(given, folder=given.path.resolve().parent)
@@ -321,26 +322,26 @@ def explore(
     volume: Any, *, job: str | Path | None = None, size: int | tuple[int, int] | None = None, truth: Any = None,
     height: int = 800,
 ) -> "Explorer":  # fmt: skip
-    """Show the interpreter's page of a volume in a cell of a notebook.
+    """Show the page of a volume in a cell of a notebook.
 
     Parameters
     ----------
     volume : path or DataArray
         A volume, or a job folder.
     job : path, optional
-        Job folder for all that is done; by default NAME.outcrop in the current folder.
+        Job folder; by default NAME.outcrop in the current folder.
     size : int or (int, int), optional
         Patch size of a new job.
     truth : path or DataArray, optional
         Expert labels to compare with.
     height : int
-        Of the cell, in pixels.
+        Height of the cell in pixels.
 
     Returns
     -------
     Explorer
-        Shown by Jupyter as the page; ``.session`` has the state, ``.address`` opens it in a browser, ``.close()`` ends
-        it.
+        Jupyter displays it as the page; ``.session`` is the session, ``.address`` opens the page in a browser, and
+        ``.close()`` ends it.
 
     Examples
     --------
@@ -356,7 +357,7 @@ def explore(
 
 
 class Explorer:
-    """A page in a cell of a notebook, served from a thread of the kernel to this computer only."""
+    """A page in a cell of a notebook; a thread of the kernel serves it to this computer only."""
 
     def __init__(self, session: Session, *, height: int = 800) -> None:
         self.session, self.height = session, height
@@ -378,7 +379,7 @@ class Explorer:
         )
 
     def close(self) -> None:
-        """End the page; what was done stays in the job folder."""
+        """End the page; decisions and results stay in the job folder."""
         self._server.io_loop.add_callback(self._server.io_loop.stop)
         self._thread.join()
         self._server.stop()

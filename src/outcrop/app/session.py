@@ -1,4 +1,4 @@
-"""Everything the interpreter's page does, without a page: decisions, search, labels, exports, all in a `Job`."""
+"""The state and the actions behind the page: decisions, search, labels and exports of one `Job`."""
 
 import functools
 import itertools
@@ -31,14 +31,14 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lengths import parse_size
 from outcrop.words import counted
 
-STRIPES = 6  # traces from one stripe to the next where a class is excluded
-POLL = 1.0  # seconds between two looks at what others decided
-MARKS = ("right", "wrong", "erase")  # what a stroke says about labels, whatever their class
+STRIPES = 6  # traces between the stripes that show an excluded class
+POLL = 1.0  # seconds between two checks for decisions of other writers
+MARKS = ("right", "wrong", "erase")  # strokes that do not name a class
 T = TypeVar("T")
 
 
 class Session:
-    """One job as the page sees it. Opening it changes nothing in the job, and any number may be open at once.
+    """A job opened by the page; opening does not change the job, and several sessions of a job can be open.
 
     Parameters
     ----------
@@ -47,18 +47,18 @@ class Session:
     job : path, optional
         The job folder of a volume; by default NAME.outcrop in the current folder.
     size : int, (int, int) or str, optional
-        Patch size of a new job, as `parse_size` takes it; 99, or less where the volume is smaller.
+        Patch size of a new job, in the format of `parse_size`; by default 99, or less in a smaller volume.
     truth : path or DataArray, optional
         Expert labels to compare with.
 
     Attributes
     ----------
     job : PageJob
-        Change it only through `decide` and the methods below.
+        Change it only with `decide` and the methods below.
     survey : Survey
     view : View
     work : Work
-        What runs.
+        Running tasks, and the message to the interpreter.
     search : Search
     labelling : PageLabels
     lines : Lines
@@ -99,21 +99,21 @@ class Session:
         return self.job.path
 
     def listen(self, function: Callable[[str], object]) -> Callable[[], None]:
-        """Call a function with what changed whenever something does; gives what ends it.
+        """Call a function with the kind of every change; return a function that ends this.
 
-        It is one of "state", "strokes", "work", "weak", "labels", "lines", "places", "section", "geology", "audit",
+        Kinds are "state", "strokes", "work", "weak", "labels", "lines", "places", "section", "geology", "audit",
         "unseen" and "advice".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
 
     def tell(self, what: str) -> None:
-        """Tell every page that something changed."""
+        """Report a kind of change to every page."""
         for function in list(self._listeners):
             function(what)
 
     def close(self) -> None:
-        """Stop all work and let go of the job folder."""
+        """Stop all work and close the job folder."""
         self._closed.set()
         self._watcher.join()
         for part in (
@@ -122,17 +122,17 @@ class Session:
         ):  # fmt: skip
             part.close()
 
-    # ---- what others do ---------------------------------------------------------------------------------------------
+    # ---- other writers ----------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         while not self._closed.wait(POLL):
             try:
                 self.catch_up()
-            except OSError as error:  # a disk that is away for a moment
+            except OSError as error:  # the disk may be unavailable for a moment
                 self.work.say(str(error), wrong=True)
 
     def catch_up(self) -> None:
-        """Show what other writers decided, retrieved and labelled since."""
+        """Show new decisions, patches and labels of other writers."""
         now = self._now()
         (plan, tables, labels), self._seen = self._seen, now
         if now[0] is not plan:
@@ -144,7 +144,7 @@ class Session:
             self.labelling.look()
 
     def _now(self) -> tuple[Any, int, int]:
-        """Decisions, and the bytes of the journals of retrieved patches and of labels."""
+        """Return the plan, and the sizes of the journals of retrieved patches and of labels."""
         return self.job.plan, self.job.written("retrieved"), self.job.labels_written()
 
     # ---- decisions --------------------------------------------------------------------------------------------------
@@ -152,24 +152,24 @@ class Session:
     def decide(self, decision: Callable[..., T], *arguments: Any, **options: Any) -> T:
         """Make a decision, for instance ``decide(session.job.rename_class, "fault", "faults")``.
 
-        Pages are told of it, and the retrieved patches are brought up to it behind their backs.
+        Pages are notified, and a thread updates the retrieved patches.
         """
         self.advice.forget_notes()
         made = decision(*arguments, **options)
-        self._told("state")
+        self._notify("state")
         self.search.refresh()
         return made
 
-    def _told(self, what: str) -> None:
-        """Tell the pages of a decision made here."""
+    def _notify(self, what: str) -> None:
+        """Report a decision of this session to the pages."""
         self.work.forget()
         self._seen = (self.job.plan, *self._seen[1:])
         self.tell(what)
 
     def add_exemplar(self, name: str, place: Place, *, new: bool = False) -> list[float]:
-        """Place an exemplar of a class with its centre at (inline, crossline, time); where it came to lie.
+        """Place an exemplar of a class with its centre at (inline, crossline, time); return its centre.
 
-        A `new` class is made with it where there is none of that name.
+        With `new`, the class is added if the job does not have it.
         """
         if not new:
             self._check_class(name)
@@ -178,27 +178,27 @@ class Session:
         return place
 
     def move_exemplar(self, id: str, place: Place) -> list[float]:
-        """Move an exemplar; where it came to lie."""
+        """Move an exemplar; return its centre."""
         place = self.survey.snap(place)
         self.decide(self.job.move_exemplar, id, place)
         return place
 
     def judge(self, name: str, place: Place, *, along: str = "inline", accept: bool | None = None) -> None:
-        """Accept (True) or reject (False) a retrieved patch, or take the verdict back (None); the rest re-ranks."""
+        """Accept (True) or reject (False) a retrieved patch, or clear its verdict (None), then re-rank."""
         self.judge_all(name, [(place, along)], accept=accept)
 
     def judge_all(self, name: str, patches: Iterable[tuple[Place, str]], *, accept: bool | None = None) -> None:
-        """Do the same with several patches, given by place and direction, as one decision."""
+        """Accept, reject or clear several patches, given by place and direction, as one act."""
         verdict = "forget" if accept is None else "accept" if accept else "reject"
         self.decide(self.job.judge, [(name, place, along) for place, along in patches], verdict)
 
     def set_count(self, name: str, count: int | None) -> None:
-        """Take that many patches of a class, or as many as ``auto_count`` says (None); other classes keep theirs."""
+        """Set the number of patches used for a class, None for the number from ``auto_count``."""
         counts = self.job.counts() | {name: "auto" if count is None else max(1, count)}
         self.decide(self.job.choose_counts, counts)
 
     def set_size(self, size: str | Sequence[int], line: float | None = None) -> None:
-        """Take patches of another size, as `parse_size` takes it; exemplars stay where they are."""
+        """Set the patch size, in the format of `parse_size`; exemplars keep their positions."""
         height, width = parse_size(size, self.job.volume) if isinstance(size, str) else size
         if min(height, width) < SMALLEST:
             raise ValueError(f"A patch of {height} x {width} is too small; choose at least {SMALLEST} x {SMALLEST}.")
@@ -206,21 +206,21 @@ class Session:
             self.decide(self.search.choose_size, (height, width), line)
 
     def cut_at(self, name: str, similarity: float) -> None:
-        """Take the patches of a class that are at least so similar, as the similarity curve has them."""
+        """Use the patches of a class with at least some similarity on the similarity curve."""
         self.set_count(name, int(np.count_nonzero(self.search.weak.curves[name] >= similarity)))
 
     def set_mapping(self, name: str) -> None:
-        """Choose the mapper by its name in `MAPPERS`; other options of the labels stay."""
+        """Choose the mapping by its name; other options of the labels are kept."""
         if name != self.job.plan.label.mapping:
             self.decide(self.job.choose_labels, mapping=name)
 
     def set_limit(self, confidence: float) -> None:
-        """Call labels below a confidence, 0 to 1, uncertain from now on; they are made from the same votes."""
+        """Set the limit of confidence, 0 to 1; labels change without a new computation of votes."""
         if abs(confidence - self.labelling.limit) > 1e-6:
             self.decide(self.job.choose_labels, min_confidence=float(confidence))
 
     def class_keys(self) -> dict[str, int]:
-        """Class -> number by which a key calls it; it keeps its number when another class is removed."""
+        """Return class -> number on the keyboard; a class keeps its number when another class is removed."""
         names = self.job.plan.names
         kept = {first: self._keys[first] for first in names if first in self._keys}
         free = (number for number in itertools.count(1) if number not in kept.values())
@@ -231,7 +231,7 @@ class Session:
         return {names[first]: number for first, number in keys.items()}
 
     def belongings(self, name: str) -> str:
-        """Return what is decided about a class in words, "" where nothing is; removing the class removes it."""
+        """Return the numbers of decisions that are removed with a class as a text, "" if the class has none."""
         first, confirmed = self.job.first_name(name), self.job.plan.state.confirmed
         exemplars = sum(one.name == name for one in self.job.exemplars)
         strokes = sum(one["class"] == first for one in self.job.strokes)
@@ -251,11 +251,11 @@ class Session:
     # ---- undo -------------------------------------------------------------------------------------------------------
 
     def undo(self, act: str | None = None) -> bool:
-        """Take the last decision of this page back, or one of `last_acts` by its id; whether there was one."""
+        """Undo the last act of this page, or one of `last_acts` by its id; return whether an act was undone."""
         return self._go_back(functools.partial(self.job.undo, act), "undo")
 
     def last_acts(self) -> list[tuple[str, str]]:
-        """Id of the last decision of every kind and person that can be undone, and what it is, whose and of when."""
+        """Return id and description of the last act of every kind and person that can be undone."""
         names = self.job.plan.names
         found: dict[tuple[str, str], tuple[str, str]] = {}
         for entries in self.job.log.undoable():
@@ -266,16 +266,16 @@ class Session:
         return list(found.values())
 
     def _whose(self, entry: dict[str, Any]) -> str:
-        """Name of the person who decided something, `you` where it is the one at this page."""
+        """Return the name of the person who made a decision, "you" for the person at this page."""
         person = person_of(entry)
         return "you" if person == self.job.person else person
 
     def redo(self) -> bool:
-        """Do again what was undone; whether there was anything."""
+        """Redo the last undone act; return whether an act was redone."""
         return self._go_back(self.job.redo, "redo")
 
     def _go_back(self, change: Callable[[], Any], verb: str) -> bool:
-        """Undo or redo, and say what was changed by it."""
+        """Undo or redo, and show which act changed."""
         before = self.job.plan.names
         done = self.decide(self._follow_strokes, change)
         if done:
@@ -287,7 +287,7 @@ class Session:
         return done
 
     def _follow_strokes(self, change: Callable[[], Any]) -> bool:
-        """Change decisions; lines on which other strokes lie by it follow."""
+        """Change decisions, and update the labels of lines whose strokes changed."""
         before, shown = self.job.strokes, self.labelling.shown()
         done = change()
         now = self.job.strokes
@@ -304,7 +304,7 @@ class Session:
         self, name: str, direction: int, position: int, points: Sequence[tuple[float, float]], radius: float = 4, *,
         filled: bool = False, id: str | None = None,
     ) -> None:  # fmt: skip
-        """Say what the samples under a brush stroke are; see `Job.paint`.
+        """Label the samples under a brush stroke; see `Job.paint`.
 
         Parameters
         ----------
@@ -315,11 +315,11 @@ class Session:
         points : sequence of (float, float)
             The stroke, across and down, in coordinates.
         radius : float
-            Of the brush, in samples and traces.
+            Radius of the brush, in samples and traces.
         filled : bool
-            What the closed line through the points encloses is painted too.
+            Also paint the inside of the closed line through the points.
         id : str, optional
-            Of the stroke: sent again by a browser that had no answer, it is stored once.
+            Id of the stroke; a stroke that the browser sends twice is stored once.
         """
         if id is not None and not re.fullmatch("[0-9a-f]{16}", str(id)):
             raise ValueError(f"{str(id)[:40]!r} is not the id of a stroke; give 16 hexadecimal digits.")
@@ -328,36 +328,36 @@ class Session:
         if name not in MARKS:
             self._check_class(name)
         places = [self.survey.place(direction, position, x, y) for x, y in points[:5000]]
-        if direction != self.survey.along:  # the line through the middle of the stroke follows first
+        if direction != self.survey.along:  # the line through the middle of the stroke is updated first
             position = self.survey.line_at(float(np.mean([place[self.survey.along] for place in places])))
         how: dict[str, Any] = {"radius": float(np.clip(radius, 0.5, 100)), "along": DIRECTIONS[direction]}
         self.decide_on(position, self.job.paint, name, places, filled=filled, id=id, **how)
 
     def decide_on(self, position: int, decision: Callable[..., object], *arguments: Any, **options: Any) -> None:
-        """Make a decision about samples of a line; its labels follow, then those of its neighbours."""
+        """Make a decision about samples of a line; update its labels, then the labels of lines near it."""
         self.advice.forget_notes()
         self.labelling.begin_correction(position)
         decision(*arguments, **options)
         self.labelling.follow(position)
-        self._told("strokes")
+        self._notify("strokes")
 
-    # ---- confirmed lines ------------------------------------------------------------------------------------------
+    # ---- confirmed lines --------------------------------------------------------------------------------------------
 
     def confirm(self, direction: int, position: int) -> None:
-        """Say that the labels of an inline or a crossline are right as they are shown; see `Job.confirm`."""
+        """Confirm the present labels of an inline or a crossline; see `Job.confirm`."""
         along, line = self._line(direction, position)
         if direction != self.survey.along:
             self.decide(self.job.confirm, [line], along)
             return
         if position not in self.labelling.done():
-            raise ValueError(f"{along.capitalize()} {line:g} has no labels yet; label it, then say that it is right.")
+            raise ValueError(f"{along.capitalize()} {line:g} has no labels yet; label it before you confirm it.")
         if self.labelling.correcting == position:
-            raise ValueError("The labels of this line still follow your last stroke; say that it is right in a moment.")
+            raise ValueError("This line is still being updated after your last stroke; confirm it in a moment.")
         self.decide_on(position, self.job.confirm, [line], along)
         self.tell("labels")
 
     def unconfirm(self, direction: int, position: int) -> None:
-        """Say that an inline or a crossline is not right any more; see `Job.unconfirm`."""
+        """Clear the confirmation of an inline or a crossline; see `Job.unconfirm`."""
         along, line = self._line(direction, position)
         if direction == self.survey.along:
             self.decide_on(position, self.job.unconfirm, [line], along)
@@ -366,15 +366,15 @@ class Session:
         self.tell("labels")
 
     def _line(self, direction: int, position: int) -> tuple[str, float]:
-        """Name of a direction, and number of a section."""
+        """Return the name of a direction and the number of a section; raise an error for a time slice."""
         if direction == 2:
             raise ValueError("A time slice cannot be confirmed; show an inline or a crossline.")
         return DIRECTIONS[direction], self.survey.axes[direction].labels[position].item()
 
     def painted_picture(self, direction: int, position: int, window: Window | None = None) -> Picture | None:
-        """Picture of what is painted on a section in the codes of the classes, None where nothing is.
+        """Return a picture of the painted codes of a section, None if nothing is painted.
 
-        Where a class is excluded there are stripes of its code.
+        An excluded class is drawn as stripes of its code.
         """
         codes, excluded = self.job.painted_on(direction, position)
         if excluded is not None:
@@ -386,7 +386,7 @@ class Session:
 
 
 def stripes(excluded: npt.NDArray[np.bool_]) -> Codes:
-    """Codes of the classes that are excluded, as stripes, several classes side by side.
+    """Return the codes of excluded classes as stripes, several classes side by side.
 
     Examples
     --------

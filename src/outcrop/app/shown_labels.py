@@ -1,4 +1,4 @@
-"""What is shown of the labels of a session: sections, pictures, shares of classes, scores against a truth."""
+"""Labels for display: sections, pictures, shares of classes, and scores against expert labels."""
 
 import contextlib
 import threading
@@ -17,32 +17,32 @@ from outcrop.job.plan import Plan
 from outcrop.job.scoring import matched_names
 from outcrop.patches.grid import DIRECTIONS
 
-MOST_LINES = 20  # of labels that are read before a section across them is shown; the others follow
+MOST_LINES = 20  # lines read before a section across them is shown; a thread reads the others
 KEPT = 4  # sections of labels in memory
 Both = tuple[Codes, Codes]  # label codes and confidence
 
 
 class Before(NamedTuple):
-    """Labels of a line as they were before the last correction of it."""
+    """Labels of a line before its last correction."""
 
     position: int
     codes: Codes
-    number: int  # of the correction
-    fitted: bool  # whether the correction is finished: the next stroke begins another one
+    number: int  # number of the correction
+    fitted: bool  # whether the correction is finished, so that the next stroke begins another
 
 
 class Shown(NamedTuple):
-    """Labels as they can be read now."""
+    """Labels of the survey at one moment."""
 
     plan: Plan
-    written: int  # bytes of the journal of votes
+    written: int  # size of the lists of finished lines
     labels: Any  # of `outcrop.job.votes`
     stale: set[int]
     names: list[str]  # of the codes from 1 on
 
 
 class ShownLabels:
-    """Labels of the survey as they can be read now, and pictures of them.
+    """The present labels of the survey, and pictures of them.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class ShownLabels:
     Attributes
     ----------
     correcting : int or None
-        Position of the line that is being brought up to the strokes on it.
+        Position of the line that is being updated after strokes.
     """
 
     def __init__(self, job: PageJob, survey: Survey, work: Work, truth: xr.DataArray | None = None) -> None:
@@ -64,50 +64,50 @@ class ShownLabels:
         self._before: Before | None = None
         self._shown, self._scores, self._shares = Last(), Last(), Last()
         self._sections: dict[tuple[int, float], tuple[Shown, Both]] = {}  # (position, limit) -> labels read last
-        self._all_lines: dict[int, tuple[Any, list[Codes]]] = {}  # direction -> key and labels of a section across
-        self._wanted: dict[int, tuple[Any, ...]] = {}  # direction -> key of the one asked for last
+        self._all_lines: dict[int, tuple[Any, list[Codes]]] = {}  # direction -> key and labels of a section
+        self._wanted: dict[int, tuple[Any, ...]] = {}  # direction -> key of the section requested last
         self._reader = Latest(self._read_all)
-        self._n_read = 0  # sections that were read again after a stroke
+        self._n_read = 0  # number of sections that were read again after a stroke
         self._reading = threading.Lock()
 
     def following(self) -> list[int]:
-        """Positions of stale lines that are about to be labelled again."""
+        """Return the positions of stale lines that are about to be labelled again."""
         return []
 
     def shown(self) -> Shown:
-        """Labels of the survey as they can be read now."""
+        """Return the present labels of the survey."""
         plan, written = self.job.plan, self.job.labels_written()
         with self._reading:
             return self._shown.get((plan, written), lambda: Shown(plan, written, *self.job.read_labels(plan)))
 
     def counts(self) -> tuple[int, int, int]:
-        """How many lines there are, are labelled, and are stale."""
+        """Return the numbers of all, labelled and stale lines."""
         found = self.shown()
         return len(self.survey.lines), len(found.labels.stores), len(found.stale - {self.correcting})
 
     def done(self) -> set[int]:
-        """Positions of the labelled lines."""
+        """Return the positions of the labelled lines."""
         return set(self.shown().labels.stores)
 
     def is_stale(self, position: int) -> bool:
-        """Whether a line has labels of older decisions."""
+        """Return whether the labels of a line are stale."""
         return position in self.shown().stale and position != self.correcting
 
     def waits(self, position: int) -> bool:
-        """Whether strokes on a line are not learnt from before it is labelled again, for the mapper is not fitted."""
+        """Return whether the mapper learns from strokes on a line only when the line is labelled again."""
         here = (self.survey.along, position)
         painted = any(self.job.section_of(one) == here for one in self.job.strokes)
         return painted and self.is_stale(position) and not self.job.learns_at_once(self.job.plan)
 
     def codes(self, line: float) -> Codes | None:
-        """Label codes of a line, None where it is not labelled."""
+        """Return the label codes of a line, None if it is not labelled."""
         position = self.survey.line_at(line)
         return self._section(position)[0] if position in self.shown().labels.stores else None
 
     def _section(self, position: int, limit: float | None = None, found: Shown | None = None) -> Both:
-        """Labels and confidence of a line with the limit that is decided, or another; the last ones are kept.
+        """Return labels and confidence of a line, with the limit of confidence of the job or another; cached.
 
-        Of a line that is being corrected these are the ones in view: the new ones are read behind.
+        During a correction of the line, these are the labels in view, and a thread reads the new ones.
         """
         found = found or self.shown()
         limit = float(found.labels.limit if limit is None else limit)
@@ -123,7 +123,7 @@ class ShownLabels:
         return both
 
     def shares(self, line: float) -> dict[str, float]:
-        """Share of every class in the labels of a line, empty where it has none."""
+        """Return the share of every class in the labels of a line, empty if it is not labelled."""
         found, position = self.shown(), self.survey.line_at(line)
         if position not in found.labels.stores:
             return {}
@@ -136,7 +136,7 @@ class ShownLabels:
         return float(self.shown().labels.limit)
 
     def source(self, direction: int, position: int) -> tuple[Any, ...]:
-        """What the labels of a section come from: equal where they show the same."""
+        """Return the inputs of the labels of a section; equal inputs give equal pictures."""
         found = self.shown()
         if direction == self.survey.along:
             store = found.labels.stores.get(position)
@@ -150,9 +150,9 @@ class ShownLabels:
     def pictures(
         self, direction: int, position: int, window: Window | None = None, *, most: Size = MOST_PIXELS
     ) -> tuple[Picture, Picture, list[str]] | None:
-        """Pictures of label codes and of confidence, and the names of the codes; None where nothing is labelled.
+        """Return pictures of label codes and of confidence, and the names of the codes; None without labels.
 
-        A limit of confidence is not applied: the browser does that.
+        The limit of confidence is not applied; the browser applies it.
         """
         found, frame = self.shown(), self.survey.sections.frame(direction)
         if direction == self.survey.along and position in found.labels.stores:
@@ -165,16 +165,16 @@ class ShownLabels:
         return label, sure, found.names
 
     def before(self, direction: int, position: int, window: Window | None = None) -> Codes:
-        """Label codes of a section before the last correction of it, a single 0 where there was none."""
+        """Return the label codes of a section before its last correction, a single 0 without a correction."""
         found = self._before
         if found is None or (direction, position) != (self.survey.along, found.position):
             return np.zeros((1, 1), np.uint8)
         return crop(found.codes.T, self.survey.sections.frame(direction), window, mean=False).codes
 
     def _across(self, found: Shown, direction: int, position: int) -> list[Codes]:
-        """Labels and confidence of a section across the lines, rows downwards.
+        """Return labels and confidence of a section across the lines, rows downwards.
 
-        At first some of the labelled lines stand for the others; all of them are read behind.
+        At first a subset of the labelled lines is read; a thread reads all of them.
         """
         key = (direction, position, found.written, found.plan)
         kept = self._all_lines.get(direction)
@@ -186,7 +186,7 @@ class ShownLabels:
         return self._read_across(found.labels, direction, position, MOST_LINES)
 
     def _read_all(self) -> None:
-        """Read all lines of the sections across them that were asked for last."""
+        """Read all lines for the sections across them that were requested last."""
         for direction, key in list(self._wanted.items()):
             found = self.shown()
             if key[2:] != (found.written, found.plan) or self._all_lines.get(direction, (None,))[0] == key:
@@ -214,7 +214,7 @@ class ShownLabels:
         return both
 
     def stale_parts(self, direction: int, position: int) -> list[list[float]]:
-        """Left, right, top and bottom of the parts of a section whose labels are stale, in coordinates."""
+        """Return (left, right, top, bottom) of the parts of a section with stale labels, in coordinates."""
         stale, along = self.shown().stale, self.survey.along
         across, down = self.survey.sections.frame(direction)
         whole = [across.low, across.high, down.low, down.high]
@@ -227,11 +227,11 @@ class ShownLabels:
         return parts
 
     def confirmed_numbers(self, direction: int, *, whole: bool = False) -> list[float]:
-        """Numbers of the confirmed sections of a direction."""
+        """Return the numbers of the confirmed sections of a direction."""
         return [] if direction == 2 else confirmed_numbers(self.job, DIRECTIONS[direction], whole=whole)
 
     def confirmed_parts(self, direction: int, position: int) -> tuple[list[list[float]], str]:
-        """Left, right, top and bottom of what is confirmed on a section, in coordinates, and words about it."""
+        """Return (left, right, top, bottom) of the confirmed parts of a section, in coordinates, and a notice."""
         confirmed = self.shown().labels.confirmed
         across, down = self.survey.sections.frame(direction)
         if not confirmed.parts:
@@ -252,12 +252,12 @@ class ShownLabels:
         if (direction, position) not in {place for place, _ in confirmed.parts}:
             return parts, ""
         percent = 100 * float(known.mean())
-        return parts, "✓ Confirmed" if percent > 99.5 else f"✓ Confirmed: {percent:.0f} % of it, the rest is open"
+        return parts, "✓ Confirmed" if percent > 99.5 else f"✓ Confirmed: {percent:.0f} % of this section"
 
     def truth_picture(
         self, direction: int, position: int, window: Window | None = None
     ) -> tuple[Picture, list[str]] | None:
-        """Picture of the expert's codes and their names, None where there is no truth for this section."""
+        """Return a picture of the expert labels and the names of their codes, None without labels of this section."""
         if self.truth is None:
             return None
         name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
@@ -269,7 +269,7 @@ class ShownLabels:
         return crop(codes, self.survey.sections.frame(direction), window, mean=False), names
 
     def scores(self, line: float) -> dict[str, Any] | None:
-        """Pixel scores of a labelled line against the truth, None where one of them is missing."""
+        """Return the scores of a line against the expert labels, None if either is not labelled."""
         name, found, truth = self.survey.line_name, self.shown(), self.truth
         if truth is None or line not in truth[name].values:
             return None
@@ -277,7 +277,7 @@ class ShownLabels:
         return self._scores.get(key, lambda: self._score(truth.sel({name: [line]}), found.names))
 
     def _score(self, truth: xr.DataArray, names: list[str]) -> dict[str, Any] | None:
-        """Scores of the line that an expert's labels are of."""
+        """Return the scores of the line of some expert labels."""
         name, volume = self.survey.line_name, self.survey.volume
         codes = self.codes(truth[name].item())
         if codes is None:
@@ -290,7 +290,7 @@ class ShownLabels:
 
 
 def class_shares(codes: Codes, names: list[str]) -> dict[str, float]:
-    """Share of every class in label codes, of those samples that have one.
+    """Return the share of every class among the labelled samples.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def class_shares(codes: Codes, names: list[str]) -> dict[str, float]:
 
 
 def runs_of(numbers: list[int]) -> list[tuple[int, int]]:
-    """First and last of every run of consecutive numbers.
+    """Return the first and the last number of every run of consecutive numbers.
 
     Examples
     --------

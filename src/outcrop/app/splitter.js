@@ -1,5 +1,5 @@
-// The border between section and panel: drag it, or use the arrow keys; a double click or Enter folds the panel away.
-const LEAST = 300, SECTION = 380, STEP = 20;  // pixels: of the panel, left for the section, of an arrow key
+// The border between section and panel: dragging or arrow keys move it; a double click or Enter folds the panel.
+const LEAST = 300, SECTION = 380, STEP = 20;  // pixels: least widths of panel and section, arrow key
 export function render({ model }) {
   const bar = document.createElement("div");
   bar.className = "splitter-bar";
@@ -36,7 +36,7 @@ export function render({ model }) {
     event.stopPropagation();
   };
   new ResizeObserver(show).observe(document.documentElement);
-  const later = () => { show(); setTimeout(show, 300); };  // when the server has resized the panel
+  const later = () => { show(); setTimeout(show, 300); };  // show again after the server has resized the panel
   model.on("panel", later);
   model.on("folded", later);
   bar.onfocus = show;

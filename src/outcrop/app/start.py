@@ -1,4 +1,4 @@
-"""The start screen: the jobs and the volumes of a folder, with what is known of them without reading samples."""
+"""The start screen: the jobs and the volumes of a folder, with shape, size and date."""
 
 import datetime
 import functools
@@ -21,7 +21,7 @@ from outcrop.volumes.segy_layout import find_layout
 
 ENDING = ".outcrop"
 VOLUMES = (".sgy", ".segy", ".npy", ".zarr", ".mdio", ".zgy")
-TRUTH = ".truth.sgy"  # labels that lie with a synthetic survey
+TRUTH = ".truth.sgy"  # ending of label files of synthetic surveys
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
 OPEN = "window.location.search = '?job=' + encodeURIComponent(cb_obj.text)"
 
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
 
 def jobs_in(folder: Path) -> list[Entry]:
-    """Jobs of a folder, the one that changed last first."""
+    """Return the jobs of a folder, last changed first."""
     found = []
     for path in folder.glob(f"*{ENDING}"):
         if Workspace(path).exists():
@@ -46,7 +46,7 @@ def jobs_in(folder: Path) -> list[Entry]:
 
 
 def volumes_in(folder: Path) -> list[Entry]:
-    """Volumes of a folder by name."""
+    """Return the volumes of a folder, sorted by name."""
     paths = [path for path in folder.iterdir() if path.suffix.lower() in VOLUMES and not path.name.endswith(TRUTH)]
     return [
         Entry(path.name, shape_of(path), size_of(path), _date(path.stat().st_mtime))
@@ -55,7 +55,7 @@ def volumes_in(folder: Path) -> list[Entry]:
 
 
 def free_job(folder: Path, volume: str) -> str:
-    """Return a job name for a volume: that of its own job or a new one; never that of another volume's job.
+    """Return the name of the job of a volume, or a new name if it has none.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def free_job(folder: Path, volume: str) -> str:
 
 
 def checked_job(text: str) -> str:
-    """Return the name of a job folder that an interpreter typed.
+    """Return a typed name of a job folder with its ending; raise an error for invalid names.
 
     Examples
     --------
@@ -77,12 +77,12 @@ def checked_job(text: str) -> str:
     """
     name = text.strip().removesuffix(ENDING)
     if not re.fullmatch(r"\w[\w .()-]{0,100}", name):
-        raise ValueError(f"{text!r} is not a plain job name; use letters, digits, spaces, dots and hyphens.")
+        raise ValueError(f"{text!r} is not a valid job name; use letters, digits, spaces, dots and hyphens.")
     return name + ENDING
 
 
 def shape_of(path: Path) -> str:
-    """Return the shape of a volume as far as it is known without reading trace headers or samples."""
+    """Return the shape of a volume as a text, without reading trace headers or samples."""
     try:
         if path.suffix.lower() in (".sgy", ".segy"):
             with path.open("rb") as file:
@@ -119,11 +119,11 @@ def _date(seconds: float) -> str:
 
 
 def _volume_of(path: Path) -> str:
-    """Return the file name of the volume of a job, "" where there is no such job."""
+    """Return the file name of the volume of a job, "" if the job does not exist."""
     try:
         return Path(known_volume(path).get("source", "")).name
     except ValueError:
-        return os.devnull  # a damaged job: of no volume
+        return os.devnull  # a damaged job belongs to no volume
 
 
 def _shape_of_job(path: Path) -> str:
@@ -143,9 +143,9 @@ def start_screen(folder: Path, begin: Callable[[str, str], str], job: str | None
     begin : callable
         Opens a volume with a job name and returns the name of the job.
     job : str, optional
-        Name of a job that was asked for at the command line.
+        Name of a job given at the command line.
     problem : str
-        Why a job could not be opened.
+        Error of a job that could not be opened.
     """
     status = Div(text=escape(problem), name="status", styles={"color": "#b01818"}, html_attributes={"role": "alert"})
     opened = Div(text="", name="opened", visible=False)
@@ -163,7 +163,7 @@ def start_screen(folder: Path, begin: Callable[[str, str], str], job: str | None
 
     jobs, volumes = jobs_in(folder), volumes_in(folder)
     parts: list[Any] = [pn.Row(title(folder)), status, opened]
-    parts += [_heading("Jobs"), hint("Go on where you stopped.")] if jobs else []
+    parts += [_heading("Jobs"), hint("Continue a job.")] if jobs else []
     for entry in jobs:
         parts.append(_row(entry, functools.partial(open_job, entry.name)))
     about = hint("Begin a new job on a volume, or open its job of that name.")
@@ -181,7 +181,7 @@ def _heading(text: str) -> Any:
 
 
 def _row(entry: Entry, action: Callable[[Any], None], *more: Any) -> Any:
-    """A button that opens a job or a volume, and what is known of it."""
+    """Return a button that opens a job or a volume, with its shape, size and date."""
     button = Button(label=entry.name, width=300, align="end")
     button.on_click(action)
     facts = f"{escape(entry.shape)}<br>{entry.size}, {entry.date}"

@@ -1,8 +1,8 @@
-// How strokes are drawn: filled over labels and the bare section; as outlines over confidence and changes, and right of
-// the line where one swipes, which they would cover.
+// Draw strokes filled over labels and the section, but as outlines over confidence and changes, and to the right of the
+// swipe line, where filled strokes would cover the other labels.
 const codes = source.data.image[0];
 if (codes !== undefined) {
-  if (source._drawn !== codes) {  // as it was sent, for the inside is cut out of it in place
+  if (source._drawn !== codes) {  // keep the picture of the server, because the inside of strokes is removed in place
     source._sent = new Uint8Array(codes);
     source._drawn = codes;
   }

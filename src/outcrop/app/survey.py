@@ -1,4 +1,4 @@
-"""A volume as an interpreter sees it: its sections, the size of its patches, and where things lie in it."""
+"""The volume of a job on the page: its sections, the patch size, and positions in it."""
 
 import functools
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Place = Sequence[float]  # inline, crossline and time
 
 
 class Survey:
-    """The volume of a job with the patch plan that its decisions ask for.
+    """The volume of a job with the present patch size and direction of lines.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Survey:
 
     @functools.cached_property
     def map(self) -> list[list[float]]:
-        """Origin, and steps of an inline and of a crossline, in X and Y; empty where X and Y are not known."""
+        """Origin, step of an inline and step of a crossline in X and Y; empty if X and Y are unknown."""
         grid = map_grid(self.volume)
         if not isinstance(grid, MapGrid) or not grid.in_metres:
             return []
@@ -36,12 +36,12 @@ class Survey:
 
     @property
     def along(self) -> int:
-        """Direction of the lines that are searched and labelled: 0 inline, 1 crossline."""
+        """Direction of the searched and labelled lines: 0 inline, 1 crossline."""
         return self.job.plan.along
 
     @property
     def line_name(self) -> str:
-        """What those lines are called: inline or crossline."""
+        """Name of this direction: inline or crossline."""
         return DIRECTIONS[self.along]
 
     @property
@@ -51,19 +51,19 @@ class Survey:
 
     @property
     def lines(self) -> np.ndarray:
-        """Numbers of the lines that are searched and labelled."""
+        """Numbers of the searched and labelled lines."""
         return self.axes[self.along].labels
 
     def line_at(self, line: float) -> int:
-        """Position of the line that is nearest to a number."""
+        """Return the position of the line nearest to a number."""
         return self.axes[self.along].nearest(line)
 
     def positions(self, place: Place) -> list[int]:
-        """Positions along the three axes that are nearest to a place."""
+        """Return the positions along the three axes nearest to a place."""
         return [axis.nearest(value) for axis, value in zip(self.axes, place, strict=True)]
 
     def place_at(self, at: Sequence[int]) -> list[float]:
-        """Place at some positions, in survey labels."""
+        """Return the place at positions along the three axes, in survey labels."""
         return [axis.labels[i].item() for axis, i in zip(self.axes, at, strict=True)]
 
     def snap(self, place: Place) -> list[float]:
@@ -73,34 +73,34 @@ class Survey:
         return self.place_at(self.positions(place))
 
     def place(self, direction: int, position: int, x: float, y: float) -> list[float]:
-        """Inline, crossline and time of a point of a section."""
+        """Return inline, crossline and time of a point of a section."""
         at = [position] * 3
         for i, coordinate in zip(FRAMES[direction], (x, y), strict=True):
             at[i] = self.axes[i].position(coordinate)
         return self.place_at(at)
 
     def moved(self, place: Place, direction: int, x: float, y: float) -> list[float]:
-        """A place after a drag by so much across and down a section."""
+        """Return a place moved by distances across and down a section."""
         at = self.positions(place)
         for i, by in zip(FRAMES[direction], (x, y), strict=True):
             at[i] = self.axes[i].position(self.axes[i].coordinate(place[i]) + by)
         return self.place_at(at)
 
     def reach(self) -> tuple[list[int], list[int]]:
-        """Samples of a patch along the three axes before its centre, and all of them; a patch is one line thick."""
+        """Return the samples of a patch before its centre, and its size, along the three axes; it is one line thick."""
         height, width = self.size
         before, size = [0, 0, height // 2], [1, 1, height]
         before[1 - self.along], size[1 - self.along] = width // 2, width
         return before, size
 
     def crosses(self, place: Place, direction: int, position: int) -> bool:
-        """Whether the patch around a place has samples on a section."""
+        """Return whether the patch around a place has samples on a section."""
         before, size = self.reach()
         first = self.positions(place)[direction] - before[direction]
         return first <= position < first + size[direction]
 
     def patch(self, place: Place) -> Codes:
-        """8-bit patch of the section around a place; at the rim of the survey what there is of it."""
+        """Return the 8-bit patch of the section around a place; smaller at the rim of the survey."""
         at, (height, width) = self.positions(place), self.size
         top, left = max(0, at[2] - height // 2), max(0, at[1 - self.along] - width // 2)
         return self.sections.codes(self.along, at[self.along])[top : top + height, left : left + width]

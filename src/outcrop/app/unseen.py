@@ -1,4 +1,4 @@
-"""What was not shown yet, in a session: groups of patches that resemble no exemplar, found in a thread."""
+"""Groups of patches unlike anything marked, found in a thread."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,7 @@ GROUPS = 5
 
 
 class Group(NamedTuple):
-    """Patches that look alike and resemble no exemplar."""
+    """Similar patches that resemble no exemplar."""
 
     share: float  # of the indexed patches
     places: list[list[float]]  # of typical patches, the most typical first
@@ -20,7 +20,7 @@ class Group(NamedTuple):
 
 
 class Unseen:
-    """Groups of patches unlike everything that was marked; they outlive the tab that asked for them.
+    """Groups of patches unlike anything marked; they remain when the tab is closed.
 
     Parameters
     ----------
@@ -29,20 +29,20 @@ class Unseen:
     Attributes
     ----------
     groups : list of Group
-        The largest first.
+        Groups, the largest first.
     """
 
     def __init__(self, session: "Session") -> None:
         self.session, self.job = session, session.job
         self.groups: list[Group] = []
-        self._of: list[Any] = []  # exemplars that they are compared with
+        self._of: list[Any] = []  # exemplars that the patches were compared with
 
     def look(self) -> Task:
         """Find the groups in a thread."""
         if not self.job.plan.queries:
-            raise ValueError("There is no exemplar yet to compare with; choose a class and click on the section.")
+            raise ValueError("No exemplar is placed yet; choose a class and click on the section.")
         if not self.job.indexed:
-            raise ValueError("The survey is not described yet; find similar patches first, then look again.")
+            raise ValueError("The survey is not indexed yet; find similar patches first.")
 
         def find(_: Task) -> None:
             exemplars, along = self.job.exemplars, self.session.survey.line_name
@@ -60,14 +60,11 @@ class Unseen:
 
     @property
     def old(self) -> bool:
-        """Whether exemplars changed since."""
+        """Whether exemplars changed since the groups were found."""
         return bool(self.groups) and self._of != self.job.exemplars
 
     def free_name(self) -> str:
-        """Name of a class that nobody has named yet.
-
-        It can be renamed when the interpreter knows what it is.
-        """
+        """Return an unused class name such as ``unnamed 1``, to be renamed later."""
         number = 1
         while f"unnamed {number}" in self.job.palette:
             number += 1

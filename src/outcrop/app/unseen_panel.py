@@ -1,4 +1,4 @@
-"""What was not shown yet, on the page: groups of patches that nothing marked looks like, to make exemplars of."""
+"""Patches unlike anything marked, in groups on the page; any of them can become an exemplar."""
 
 import functools
 from typing import Any
@@ -11,7 +11,7 @@ from outcrop.app.unseen import GROUPS
 from outcrop.app.viewer import Panel, Viewer
 from outcrop.app.work import Last
 
-NEW = ""  # a class that is not there yet
+NEW = ""  # value of the choice that adds a new class
 
 
 class UnseenPanel(Panel):
@@ -25,8 +25,8 @@ class UnseenPanel(Panel):
     def __init__(self, viewer: Viewer) -> None:
         super().__init__(viewer)
         self.unseen = self.session.unseen
-        self._made: dict[str, str] = {}  # places of a group -> first name of the class that was made from it
-        self._pictures = Last()  # addresses that hold the pictures of the groups
+        self._made: dict[str, str] = {}  # places of a group -> first name of the class of its exemplars
+        self._pictures = Last()  # thumbnails of the groups, as data URLs
         self.actions = [self.button("Find patches unlike anything marked", self.unseen.look, "unseen")]
         self.note = note("unseen-note", **SMALL)
         of = Select(title="+ makes an exemplar of", width=170, name="unseen-class")
@@ -38,8 +38,8 @@ class UnseenPanel(Panel):
         self.cards = [Cards(functools.partial(self._on_card, i), **parts, **WIDE) for i in range(GROUPS)]
 
     def layout(self) -> Any:
-        """Everything, arranged."""
-        what = hint("Patches that nothing you marked looks like, in groups.")
+        """Return the parts of the panel, arranged."""
+        what = hint("Groups of patches that differ from everything you marked.")
         groups = [part for pair in zip(self.titles, self.cards, strict=True) for part in pair]
         return pn.Column(
             heading("Unlike anything marked"), what, *self.actions, self.note, self.chosen, *groups, **WIDE
@@ -51,7 +51,7 @@ class UnseenPanel(Panel):
         if message["verb"] == "go":
             self.viewer.jump(place)
             return
-        group = str(self.unseen.groups[number].places)  # what tells it from others
+        group = str(self.unseen.groups[number].places)  # the places identify the group
         names = self.job.plan.names
         before = names.get(self._made.get(group, ""))
         name = names.get(self.of.value) or self.name.value.strip() or before or self.unseen.free_name()
@@ -62,7 +62,7 @@ class UnseenPanel(Panel):
         self.session.work.say(f"An exemplar of {name} was placed.")
 
     def show_classes(self) -> None:
-        """Offer the classes; of a new one its name is asked for."""
+        """Update the choice of classes; show the field for the name of a new class."""
         names = self.job.plan.names
         self.of.options = [(NEW, "a new class"), *names.items()]
         if self.of.value not in names:
@@ -70,14 +70,14 @@ class UnseenPanel(Panel):
         self.name.visible = self.of.value == NEW
 
     def show(self) -> None:
-        """Bring it up to the groups, and to what was made of them."""
+        """Update the panel to the groups and the exemplars."""
         groups, near = self.unseen.groups, self.session.search.scope == "neighbourhood"
         scope = "lines near this one" if near else "survey"
         self.chosen.visible = bool(groups)
         total = sum(one.share for one in groups)
         least = f"the {100 * total:.0f} % of the {scope} that are least like your exemplars"
-        words = [f"<b>Nothing you marked looks like these</b>: {least}"] if groups else []
-        words += ["<b>exemplars changed since: look again</b>"] if self.unseen.old else []
+        words = [f"<b>Unlike everything you marked</b>: {least}"] if groups else []
+        words += ["<b>exemplars changed since: find them again</b>"] if self.unseen.old else []
         self.note.text = "; ".join(words)
         key = [one.places for one in groups]
         pictures = self._pictures.get(key, lambda: [list(map(thumbnail, one.pictures)) for one in groups])

@@ -1,4 +1,4 @@
-"""How an interpreter looks at a job, kept in its folder; it is no decision, and nothing is made from it."""
+"""The view of the page (section, tools, layers), stored in the job folder; it does not affect results."""
 
 import contextlib
 import copy
@@ -14,7 +14,7 @@ NAME = "view.json"
 
 
 class View:
-    """The section in view and what is chosen around it, remembered until the page is opened again.
+    """The section in view and the choices of the page, stored for the next time that the page is opened.
 
     Parameters
     ----------
@@ -33,25 +33,25 @@ class View:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path) / NAME
         self._chosen: dict[str, Any] = {}
-        self._shared: View | None = None  # of all tabs, where this is the view of one
+        self._shared: View | None = None  # view of all tabs, if this is the view of one tab
         self._latest = Latest(self._write)
         with contextlib.suppress(OSError, ValueError):
             self._chosen = dict(json.loads(self.path.read_text(encoding="utf-8")))
 
     def of_tab(self) -> "View":
-        """The same for one tab of the browser, which does not follow the others; the last choice is remembered."""
+        """Return a view for one tab, which does not follow other tabs; the last choice of any tab is stored."""
         one = copy.copy(self)
         one._shared = self
         return one
 
     def get(self, name: str, default: Value) -> Value:
-        """What was chosen, or a default, whose type it must have."""
+        """Return a stored choice, or the default if none of its type is stored."""
         value = self._chosen.get(name, default)
         same = isinstance(value, (int, float)) if type(default) in (int, float) else isinstance(value, type(default))
         return value if same else default
 
     def keep(self, **chosen: Any) -> None:
-        """Remember something."""
+        """Store choices."""
         self._chosen = self._chosen | chosen
         if self._shared is None:
             self._latest.request()
@@ -59,7 +59,7 @@ class View:
             self._shared.keep(**chosen)
 
     def follow(self, widget: Any) -> Any:
-        """Give a widget what was chosen in it last, and remember what is chosen from now on."""
+        """Set a widget to its stored value, and store its later values; return the widget."""
         name = value_of(widget)
         now = getattr(widget, name)
         value = self.get(widget.name, now)
@@ -70,15 +70,15 @@ class View:
         return widget
 
     def close(self) -> None:
-        """Wait until it is written."""
+        """Wait until the file is written."""
         self._latest.wait()
 
     def _write(self) -> None:
-        """A disk that is full or read-only is no reason to stop looking."""
+        """Write the file; a full or read-only disk is ignored."""
         with contextlib.suppress(OSError), whole_file(self.path) as aside:
             aside.write_text(json.dumps(self._chosen), encoding="utf-8")
 
 
 def value_of(widget: Any) -> str:
-    """Name of the property that holds what is chosen in a widget."""
+    """Return the name of the property that holds the value of a widget."""
     return "active" if hasattr(widget, "active") else "value"

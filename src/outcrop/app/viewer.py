@@ -1,4 +1,4 @@
-"""The section viewer: which section is shown, how it looks, and what the mouse does on it."""
+"""The section viewer: the section in view, its display, and the mouse tools."""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -23,8 +23,8 @@ from outcrop.plots.colours import COLOURS
 TOOLS = ("Navigate", "Place exemplar", "Brush", "Line", "Outline", "Lasso")
 LOOK, PLACE, BRUSH, LINE, OUTLINE, LASSO = range(6)
 PAINTING = (BRUSH, LINE, OUTLINE)
-RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> what it is called in the view, default radius
-EXAGGERATIONS = ("auto", "0.25", "0.5", "1", "2", "3", "5", "10")  # pixels of a sample over pixels of a trace
+RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> name of its radius in the view, default radius
+EXAGGERATIONS = ("auto", "0.25", "0.5", "1", "2", "3", "5", "10")  # pixels per sample divided by pixels per trace
 MOUSE = (events.MouseMove, events.MouseLeave)
 DRAG = (events.PanStart, events.Pan, events.PanEnd, events.Tap, events.DoubleTap)
 
@@ -41,9 +41,9 @@ class Viewer(Part):
     Attributes
     ----------
     direction, position : int
-        The section: 0 inline, 1 crossline, 2 time, and where along it.
+        The section: direction 0 inline, 1 crossline, 2 time; position along this axis.
     view : View
-        Of this tab; classes that are chosen are kept by their first names, which stay when a class is renamed.
+        View of this tab; classes are stored by their first names, which do not change when a class is renamed.
     """
 
     def __init__(self, session: Session, say: Callable[..., None]) -> None:
@@ -51,15 +51,15 @@ class Viewer(Part):
         self.view = session.view.of_tab()
         self.direction = min(max(int(self.view.get("direction", self.survey.along)), 0), 2)
         self.position = min(max(int(self.view.get("position", len(self._axis) // 2)), 0), len(self._axis) - 1)
-        self.window: Window | None = None  # that is in view
+        self.window: Window | None = None  # part of the section in view
         self.after_draw: Callable[[], object] = lambda: None
         self.after_take: Callable[[int], object] = lambda tool: None
         self.after_choose: Callable[[], object] = lambda: None
-        self._grabbed: tuple[str, Place, float, float] | None = None  # exemplar, its place, where the mouse was
+        self._grabbed: tuple[str, Place, float, float] | None = None  # id, place, mouse position
         self._tapped: Place | None = None
         self._boxes: list[tuple[str, Place]] = []  # ids and places of the exemplars whose boxes are drawn
-        self._labels_of: Any = None  # what the labels in view come from
-        self.seen: dict[int, int] = {}  # direction -> position that was looked at last
+        self._labels_of: Any = None  # source of the labels in view
+        self.seen: dict[int, int] = {}  # direction -> last position in view
         self._moved = False
         self.plot = SectionPlot(self.survey)
         self._make_controls()
@@ -68,33 +68,33 @@ class Viewer(Part):
 
     @property
     def _axis(self) -> Axis:
-        """Axis along which the sections lie."""
+        """Axis of the direction in view."""
         return self.survey.axes[self.direction]
 
     @property
     def line(self) -> float | None:
-        """Number of the line in view, None where lines of another direction are searched and labelled."""
+        """Number of the line in view, None if lines of another direction are labelled."""
         return self._axis.labels[self.position].item() if self.direction == self.survey.along else None
 
     # ---- classes ----------------------------------------------------------------------------------------------------
 
     def _name(self, first: str) -> str:
-        """Present name of a class, "" where it is gone."""
+        """Return the present name of a class, "" if it was removed."""
         return self.job.plan.names.get(first, "")
 
     @property
     def chosen(self) -> str:
-        """Class of which a click places an exemplar."""
+        """Class of the exemplars that a click places."""
         return self._name(self.view.get("class", "")) or next(iter(self.job.palette), "")
 
     def choose(self, name: str) -> None:
-        """Place exemplars of a class from now on."""
+        """Choose the class of the exemplars that a click places."""
         self.view.keep(**{"class": self.job.first_name(name)})
         self.after_choose()
 
     @property
     def says(self) -> str:
-        """What the brush says: one of `MARKS`, or the first name of a class, by default of the one that is chosen."""
+        """Value of the brush: one of `MARKS`, or the first name of a class, by default of the chosen class."""
         return self.view.get("brush-class", "") or self.job.first_name(self.chosen)
 
     @says.setter
@@ -122,22 +122,22 @@ class Viewer(Part):
 
     @property
     def unfilled(self) -> set[str]:
-        """Classes without colour in the labels: hidden ones, and the background unless it is to be filled."""
+        """Classes without colour in the labels: hidden classes, and the background unless it is filled."""
         background = self.job.background
         return self.hidden | ({background} if background and not self.view.get("fill-background", False) else set())
 
     @property
     def colours(self) -> dict[str, str]:
-        """Class -> colour of what is painted, none where it is hidden."""
+        """Class -> colour of its strokes, transparent for hidden classes."""
         return self.job.palette | dict.fromkeys(self.hidden, "#00000000")
 
     @property
     def label_colours(self) -> dict[str, str]:
-        """Class -> colour of its labels, none where they are hidden or not filled."""
+        """Class -> colour of its labels, transparent for hidden or unfilled classes."""
         return self.job.palette | dict.fromkeys(self.unfilled, "#00000000")
 
     def brush_options(self) -> list[tuple[str, str]]:
-        """What the brush can say, with its text for the interpreter."""
+        """Return the values of the brush, each with its text on the page."""
         right, wrong, erase = ((mark, mark) for mark in MARKS)
         return [right, wrong, *self.job.plan.names.items(), erase]
 
@@ -163,7 +163,7 @@ class Viewer(Part):
         self.legend, self.warnings = Legend(self._on_legend), warnings("section-warnings")
 
     def _make_looks(self) -> None:
-        """What changes in the browser alone."""
+        """Make the controls of the display, which act in the browser only."""
         scheme = RadioButtonGroup(labels=["Grey", "Red-white-blue"], active=0, name="scheme")
         gain = Slider(start=0.25, end=4, value=1, step=0.05, title="gain", width=90, name="gain")
         polarity = Toggle(label="Reverse polarity", name="polarity")
@@ -183,7 +183,7 @@ class Viewer(Part):
         self.exaggeration = self.view.follow(
             Select(title="sample : trace", options=names, value="auto", width=90, name="exaggeration")
         )
-        self.on_ready = [repaint]  # scripts for what was chosen before the page was opened
+        self.on_ready = [repaint]  # scripts that apply stored choices to the opened page
 
     def _listen(self) -> None:
         figure, plot = self.plot.figure, self.plot
@@ -199,7 +199,7 @@ class Viewer(Part):
             figure.js_on_event(event, brush)
         self.on_ready += [drag, brush]
         redraw = CustomJS(args={"plot": figure}, code="plot.redraw_stroke?.()")
-        # the section changes under the cursor, and corners are drawn on the section they belong to
+        # after a change of section, update the readout, and draw corners only on their own section
         figure.title.js_on_change("text", self.read, redraw)
         for event, react in (
             (events.Tap, self._on_tap), (events.DoubleTap, self._on_tap), (events.PanStart, self._on_grab),
@@ -211,7 +211,7 @@ class Viewer(Part):
         self, *, looks: Iterable[Any] = (), above: Iterable[Any] = (), others: Iterable[Any] = (),
         strip: Iterable[Any] = (),
     ) -> Any:  # fmt: skip
-        """Everything, arranged, with more controls above, more views right of the section, a strip below the slider."""
+        """Return the parts, arranged, with further controls, layers above the section, views beside it, and a strip."""
         lines = pn.Row(self.direction_buttons, self.number, pn.Column(self.slider, *strip, **WIDE), **WIDE)
         controls = [self.tool_buttons, *self.looks, *looks, self.exaggeration, self.scale]
         for one in (*controls, self.direction_buttons, self.number):
@@ -238,12 +238,12 @@ class Viewer(Part):
         self.view.keep(direction=self.direction, position=self.position)
 
     def step(self, by: int) -> None:
-        """Go some sections on."""
+        """Go forward or back by some sections."""
         if by:
             self.go(self.direction, self.position + by, ahead=int(np.sign(by)))
 
     def jump(self, place: Place) -> None:
-        """Show the line of a place, and mark the place."""
+        """Show the line through a place, and mark the place."""
         along = self.survey.along
         self.go(along, self.survey.positions(place)[along])
         self.plot.marked.data = self.plot.boxes(along, [(place, "#ffe600", "")])
@@ -262,7 +262,7 @@ class Viewer(Part):
 
     @guarded
     def _on_zoom(self, event: Any) -> None:
-        """Fetch a finer picture of what is in view, where the screen has fewer pixels than the section."""
+        """Draw the part in view at a finer resolution, if the section has more samples than the screen has pixels."""
         self.view.keep(ranges=[self.direction, event.x0, event.x1, event.y0, event.y1])
         window = self._window(event.x0, event.x1, event.y0, event.y1)
         if window != self.window:
@@ -270,11 +270,11 @@ class Viewer(Part):
             self.draw()
 
     def _on_fit(self, _event: Any) -> None:
-        """All of the section is in view: nothing is zoomed when the page is opened again, in a window of any size."""
+        """Forget the zoom, so that the page opens with the whole section in a window of any size."""
         self.view.keep(ranges=[None])
 
     def _window(self, x0: float, x1: float, y0: float, y1: float) -> Window | None:
-        """Part of the section in view, None where all of it fits on a screen."""
+        """Return the part of the section in view, None if the whole section fits on a screen."""
         across, down = self.survey.sections.frame(self.direction)
         fits = len(across) <= MOST_PIXELS[0] and len(down) <= MOST_PIXELS[1]
         return None if fits else (x0, x1, min(y0, y1), max(y0, y1))
@@ -283,7 +283,7 @@ class Viewer(Part):
 
     @guarded
     def draw(self, *, new_frame: bool = False, ahead: int = 0) -> None:
-        """Show the section at hand."""
+        """Draw the present section."""
         if new_frame:
             self.window = None
             self.plot.set_frame(self.direction)
@@ -297,7 +297,7 @@ class Viewer(Part):
         self.after_draw()
 
     def _zoom_back(self) -> None:
-        """Show the part that was in view when the page was left."""
+        """Restore the zoom of the last visit."""
         direction, *ends = self.view.get("ranges", [None])
         if direction == self.direction and len(ends) == 4 and all(isinstance(end, (int, float)) for end in ends):
             self.plot.figure.x_range.update(start=ends[0], end=ends[1])
@@ -305,11 +305,11 @@ class Viewer(Part):
             self.window = self._window(*ends)
 
     def show_labels(self) -> None:
-        """Lay labels over the section, and show the expert's."""
+        """Draw labels over the section, and the expert labels."""
         section = (self.direction, self.position, self.window)
         labelling, colours = self.labelling, self.label_colours
         source = (section, labelling.source(self.direction, self.position), colours)
-        if source != self._labels_of:  # while the survey is labelled most lines are not the one in view
+        if source != self._labels_of:  # labelling of other lines changes nothing in view
             self._labels_of = source
             self.plot.show_labels(labelling.pictures(*section), labelling.before(*section), colours)
             whole = self.direction == self.survey.along
@@ -321,12 +321,12 @@ class Viewer(Part):
             self.plot.show_truth(labelling.truth_picture(*section), colours)
 
     def show_painted(self) -> None:
-        """Lay over the section what was painted by hand."""
+        """Draw strokes over the section."""
         picture = self.session.painted_picture(self.direction, self.position, self.window)
         self.plot.show_painted(picture, self.job.classes, self.colours)
 
     def show_boxes(self) -> None:
-        """Outline the exemplars that lie on this section or cross it, and the retrieved patches that lie on it."""
+        """Draw boxes of the exemplars on or across this section, and of the retrieved patches on it."""
         palette, search, outlined, line = self.job.palette, self.session.search, self.outlined, self.line
         exemplars = [one for one in self.job.exemplars if one.place is not None]
         here = [one for one in exemplars if self.survey.crosses(one.place, self.direction, self.position)]
@@ -341,7 +341,7 @@ class Viewer(Part):
         self.plot.retrieved.data, self.plot.marked.data = boxes(found), boxes([])
 
     def show_classes(self) -> None:
-        """Show the legend, and give the brush its colours, in the order of what it can say."""
+        """Show the legend, and set the colours of the brush in the order of its values."""
         palette, labelling, hidden = self.job.palette, self.labelling, self.hidden
         shares = self._shares_in_view() if self.line is None else labelling.shares(self.line)
         lost = labelling.vanished if self.line is not None and labelling.corrected(self.position) else ()
@@ -357,7 +357,7 @@ class Viewer(Part):
             for name, colour in palette.items()
         ]  # fmt: skip
         unsure = 1 - sum(shares.values()) if shares else 0
-        if unsure > 0.0005:  # no class: it is not hidden, and has no number
+        if unsure > 0.0005:  # not a class: it cannot be hidden and has no number
             share = f"{100 * unsure:.1f} %"
             items.append({"name": "uncertain", "colour": COLOURS["uncertain"], "share": share, "fixed": True})
         self.legend.items = items
@@ -365,11 +365,11 @@ class Viewer(Part):
         self.plot.ink.update(palette=["#00000000", *colours], high=len(colours))
 
     def show_warnings(self) -> None:
-        """Show what the shell would warn about the labels of the line in view."""
+        """Show the warnings about the labels of the line in view."""
         warn(self.warnings, self.session.advice.section(self.line))
 
     def _shares_in_view(self) -> dict[str, float]:
-        """Share of every class in the labels of a section across the lines, as they are drawn."""
+        """Return the share of every class in the drawn labels of a section across the lines."""
         data, names = self.plot.overlay.data, self.plot.figure.tags[0]["classes"]
         if not data["image"]:
             return {}
@@ -378,7 +378,7 @@ class Viewer(Part):
         return class_shares(codes, names) if codes.any() else {}
 
     def _on_legend(self, message: Message) -> None:
-        """Hide the labels of a class, or show them again; the background has no colour until it is clicked."""
+        """Hide or show the labels of a class; the background has no colour until its legend is clicked."""
         if message["name"] == self.job.background:
             self.view.keep(**{"fill-background": not self.view.get("fill-background", False)})
         else:
@@ -390,7 +390,7 @@ class Viewer(Part):
     # ---- the mouse --------------------------------------------------------------------------------------------------
 
     def take(self, tool: int) -> None:
-        """Take a tool, a number in `TOOLS`."""
+        """Select a tool by its position in `TOOLS`."""
         self.tool_buttons.active = tool
 
     def _on_tool(self, new: int) -> None:
@@ -399,7 +399,7 @@ class Viewer(Part):
         self.after_take(new)
 
     def _show_radius(self) -> None:
-        """Radius of the tool in hand."""
+        """Show the radius of the selected tool."""
         tool = self.tool_buttons.active
         if tool in RADIUS:
             self.radius.value = self.view.get(*RADIUS[tool])
@@ -407,7 +407,7 @@ class Viewer(Part):
         self.radius.disabled = tool in (OUTLINE, LASSO)
 
     def _expect_strokes(self) -> None:
-        """Get ready for strokes on the line in view, where something that paints is in hand."""
+        """Prepare for strokes on the line in view, if a painting tool is selected."""
         if self.tool_buttons.active in PAINTING and self.line is not None:
             self.labelling.expect(self.position)
 
@@ -423,15 +423,17 @@ class Viewer(Part):
             raise ValueError("Add a class first, for instance fault; then click where it shows.")
         place = self.survey.place(self.direction, self.position, event.x, event.y)
         if event.event_name == "doubletap" and self._tapped == place:
-            return  # two fast clicks at two places are two exemplars, a double click is one
+            return  # a double click places one exemplar; two fast clicks at different places are two exemplars
         self._tapped = place
         self.session.add_exemplar(self.chosen, place)
         if self.direction != self.survey.along:
             line, number = self.survey.line_name, place[self.survey.along]
-            self.session.work.say(f"The exemplar lies on {line} {number:g}; its patch, for the search, is cut there.")
+            self.session.work.say(
+                f"The exemplar lies on {line} {number:g}; its patch for the search is cut on this line."
+            )
 
     def _on_grab(self, event: Any) -> None:
-        """Take hold of the exemplar under the cursor."""
+        """Begin to drag the exemplar under the cursor."""
         self._grabbed, data = None, self.plot.exemplars.data
         for i, box in enumerate(self._boxes if self.tool_buttons.active == PLACE else ()):
             inside = abs(event.x - data["x"][i]) * 2 < data["width"][i]
@@ -445,30 +447,30 @@ class Viewer(Part):
             self.session.move_exemplar(id, self.survey.moved(place, self.direction, event.x - x, event.y - y))
 
     def paint(self, stroke: Message) -> None:
-        """Paint a stroke as brush.js sends it: on the section where it was begun, whatever is in view by now."""
+        """Paint a stroke from brush.js on the section where it began, even if another section is in view."""
         says, points = stroke["says"], list(zip(stroke["xs"], stroke["ys"], strict=True))
         name = says if says in MARKS else self._name(says)
         section, how = (int(stroke["direction"]), int(stroke["position"])), {"filled": bool(stroke["filled"])}
         try:
             if not name:
-                gone = f"its class {says!r} was removed" if says else "there is no class yet"
-                raise ValueError(f"The stroke was not stored, for {gone}; choose what to paint as and paint it again.")
+                reason = f"its class {says!r} was removed" if says else "the job has no class yet"
+                raise ValueError(f"The stroke was not stored, because {reason}; choose a class and paint it again.")
             self.session.paint(name, *section, points, float(stroke["radius"]), id=stroke["id"], **how)
             self._unhide(name)
         finally:
             self.show_painted()
 
     def _unhide(self, name: str) -> None:
-        """Show a hidden class that was painted: nobody would see the stroke."""
+        """Show a hidden class after a stroke of it, so that the stroke is visible."""
         if name in self.hidden:
             self.hidden -= {name}
             self.show_classes()
             self.show_labels()
-            self.session.work.say(f"Class {name} was hidden; it is shown, for you painted it.")
+            self.session.work.say(f"Class {name} was hidden; it is shown because you painted it.")
 
 
 def seismic_palette() -> list[str]:
-    """Blue for negative, white, red for positive amplitudes."""
+    """Return 256 colours from blue (negative) over white to red (positive amplitudes)."""
     shades = []
     for value in np.linspace(-1, 1, 256):
         fade = round(255 * (1 - abs(value)))
@@ -478,7 +480,7 @@ def seismic_palette() -> list[str]:
 
 
 class Panel(Part):
-    """A part of the page beside the section.
+    """A part of the page next to the section.
 
     Parameters
     ----------

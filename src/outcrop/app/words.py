@@ -1,4 +1,4 @@
-"""Decisions in words, to say what was undone."""
+"""Descriptions of decisions, for messages of undo and redo."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,13 +8,13 @@ from outcrop.patches.grid import DIRECTIONS
 KINDS = {
     "class": "class {name}", "rename": "new name of {name}", "remove class": "removing class {name}",
     "exemplar": "exemplar of {name}", "move": "moving an exemplar", "remove": "removing an exemplar",
-    "accept": "yes to a patch of {name}", "reject": "no to a patch of {name}", "forget": "taking a yes or no back",
-    "stroke": "stroke of {name}", "exclude": "stroke of what is wrong", "audit": "answer about {name}",
+    "accept": "accepting a patch of {name}", "reject": "rejecting a patch of {name}", "forget": "clearing a verdict",
+    "stroke": "stroke of {name}", "exclude": "stroke of wrong labels", "audit": "answer about {name}",
     "set": "choice of {option}", "import": "decisions of {option}", "confirm": "confirming {along} {line}",
     "unconfirm": "no longer confirming {along} {line}",
 }  # fmt: skip
 OPTIONS = {
-    "index": "patches", "neighbourhood": "patches", "count": "how many patches", "label": "the method",
+    "index": "patches", "neighbourhood": "patches", "count": "the number of patches", "label": "the method",
     "limits": "the minimum confidence",
 }  # fmt: skip
 
@@ -44,12 +44,12 @@ def person_of(entry: Mapping[str, Any]) -> str:
 
 
 def in_words(entries: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> str:
-    """What an act of an interpreter was.
+    """Return a short description of an act.
 
     Parameters
     ----------
     entries : list of dict
-        Of the act, as `Decisions` keeps them.
+        Entries of the act from `Decisions`.
     names : dict
         First name of a class -> its present name.
 
@@ -61,7 +61,7 @@ def in_words(entries: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> 
     >>> in_words([stroke | {"class": "erase"}], {})
     'erasing on inline 310'
     """
-    entry = entries[-1]  # a class that appears with an exemplar or a stroke comes first
+    entry = entries[-1]  # an act that adds a class begins with the entry of the class
     first = entry.get("class", "")
     name = names.get(first, first)
     option = str(entry.get("name", ""))

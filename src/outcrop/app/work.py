@@ -1,4 +1,4 @@
-"""Work in threads: one task that the interpreter waits for, one that goes on behind, and what follows every click."""
+"""Threads of the page: a foreground task, a background task, and updates after every click."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Cancelled(Exception):
-    """The interpreter stopped the work."""
+    """Raised in a task that the interpreter cancelled."""
 
 
 class Work:
@@ -18,14 +18,14 @@ class Work:
     Parameters
     ----------
     tell : callable
-        Called with "work" whenever a task has moved on or ended.
+        Called with "work" when a task progressed or ended.
 
     Attributes
     ----------
     task, behind : Task or None
-        What runs in front and behind, or ran last.
+        The present or last foreground and background task.
     message : str
-        A sentence for the interpreter, shown when nothing runs.
+        A sentence for the interpreter, shown while no foreground task runs.
     wrong : bool
         Whether the message reports an error.
     """
@@ -39,59 +39,59 @@ class Work:
 
     @property
     def alive(self) -> list["Task"]:
-        """Tasks that run, the one in front first."""
+        """Running tasks, the foreground task first."""
         return [task for task in (self.task, self.behind) if task and task.alive]
 
     @property
     def busy(self) -> bool:
-        """Whether the interpreter waits for something."""
+        """Whether a foreground task runs."""
         return bool(self.task and self.task.alive)
 
     def say(self, message: str, *, wrong: bool = False) -> None:
-        """Show a sentence."""
+        """Show a message."""
         self.message, self.wrong = message, wrong
         self.tell("work")
 
     def forget(self) -> None:
-        """Drop the sentence: it was about what was before."""
+        """Clear the message."""
         self.message, self.wrong = "", False
 
     def start(self, title: str, function: Callable[..., object], *arguments: Any) -> "Task":
-        """Run ``function(task, *arguments)`` in a thread; one at a time."""
+        """Run ``function(task, *arguments)`` as the foreground task; raise an error if one runs."""
         with self._lock:
             if self.task and self.task.alive:
-                raise ValueError(f"Still {self.task.title}; wait for it or cancel it.")
+                raise ValueError(f"The page is still {self.task.title}; wait until it ends, or cancel it.")
             self.task = Task(title, self, function, *arguments)
         self.tell("work")
         return self.task
 
     def start_behind(self, title: str, function: Callable[["Task"], object]) -> None:
-        """Run ``function(task)`` behind the work in hand, unless something does already."""
+        """Run ``function(task)`` as the background task, unless one runs."""
         with self._lock:
             if not (self.behind and self.behind.alive):
                 self.behind = Task(title, self, function)
 
     def cancel(self) -> None:
-        """Stop the work in hand; what it has finished stays."""
+        """Cancel the running task; its finished parts are kept."""
         for task in self.alive[:1]:
             task.cancelled = True
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait for the work in hand, and raise what went wrong in it."""
+        """Wait for the foreground task, and raise its error."""
         if self.task:
             self.task.thread.join(timeout)
             if self.task.error:
                 raise self.task.error
 
     def close(self) -> None:
-        """Stop everything."""
+        """Cancel all tasks, and wait for them."""
         for task in self.alive:
             task.cancelled = True
             task.thread.join()
 
 
 class Task:
-    """Work in a thread that tells how far it is and can be cancelled; it begins at once."""
+    """A task in a thread that reports its progress and can be cancelled; it starts at once."""
 
     def __init__(self, title: str, work: Work, function: Callable[..., object], *arguments: Any) -> None:
         self.title, self._work = title, work
@@ -110,11 +110,11 @@ class Task:
         except Exception as error:
             self.error = error
             self._work.message, self._work.wrong = str(error), True
-        self.alive = False  # before the pages look
+        self.alive = False  # set before the pages read it
         self._work.tell("work")
 
     def progress(self, done: int, total: int | None = None) -> None:
-        """Tell how much is done; stops the work where it was cancelled."""
+        """Report progress; raise `Cancelled` after a cancellation."""
         self.done, self.total = done, self.total if total is None else total
         if self.cancelled:
             raise Cancelled
@@ -123,24 +123,24 @@ class Task:
             self._work.tell("work")
 
     def progress_behind(self, done: int) -> None:
-        """Tell how much is done, after what the interpreter waits for."""
+        """Wait while a foreground task runs, then report progress."""
         while self._work.busy and not self.cancelled:
             time.sleep(0.05)
         self.progress(done)
 
     def stage(self, title: str, done: int = 0, total: int = 0) -> None:
-        """Tell of a part of the work and how much of it is done, as a `Job` does."""
+        """Report the present step of the task and its progress."""
         self.title = title
         self.progress(done, total)
 
 
 class Latest:
-    """A function that runs in a thread after every change: for the newest one, not once for each.
+    """A function that runs in a thread after requests; requests during a run cause one further run.
 
     Parameters
     ----------
     function : callable
-        Without arguments; it reads the state of the moment.
+        Function without arguments that reads the present state.
 
     Examples
     --------
@@ -161,11 +161,11 @@ class Latest:
 
     @property
     def busy(self) -> bool:
-        """Whether it runs."""
+        """Whether the function runs."""
         return self._thread is not None
 
     def request(self) -> None:
-        """Run it soon; returns at once."""
+        """Request a run; return at once."""
         with self._lock:
             self._wanted = True
             if self._thread is None:
@@ -182,14 +182,14 @@ class Latest:
             self._function()
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until it has caught up."""
+        """Wait until all requested runs are done."""
         thread = self._thread
         if thread is not None:
             thread.join(timeout)
 
 
 class Last:
-    """A value that is made again only where what it is made from changed.
+    """A value that is computed again only if its key changes.
 
     Examples
     --------
@@ -202,7 +202,7 @@ class Last:
         self._known: tuple[Any, Any] = (object(), None)  # equal to nothing
 
     def get(self, key: Any, make: Callable[[], T]) -> T:
-        """The value of a key."""
+        """Return the value of a key; call `make` if the key differs from the last."""
         known = self._known
         if known[0] != key:
             known = self._known = (key, make())
