@@ -72,12 +72,12 @@ def confirm_lines(
     with job.log.act():
         for name in dict.fromkeys(name for _, classes in found.values() for name in classes):
             if name not in firsts:
-                entries, firsts[name] = job._new_class(name)
-                job._decide(*entries)
-        part = {"part": True} if source.partial or outline is not None else {}
+                added, firsts[name] = job._new_class(name)
+                job._decide(*added)
+        limited = {"part": True} if source.partial or outline is not None else {}
         entries = [
             {"what": "confirm", "along": along, "line": line, "file": file}
-            | part
+            | limited
             | {"classes": [firsts[name] for name in names]}
             for line, (file, names) in found.items()
         ]
