@@ -229,10 +229,11 @@ def report(results: list[Result]) -> None:
         print("  by kind", kinds, "by class", np.mean([result.by_class for result in of], axis=0).round(2))
         print(f"  confidence less accuracy: mean {gap.mean():.3f}, worst {gap.max():.3f}")
         print(f"  clicks whose class holds around them {np.mean([result.kept for result in of]):.3f}")
-        honest = np.mean([result.wrong <= MOST_WRONG and result.labelled >= 0.5 for result in of])
+        half = [result for result in of if result.labelled >= 0.5]
+        right = sum(result.wrong <= MOST_WRONG for result in half)
         print(f"  at a maximum error of {MAX_ERROR:.0%}: {np.mean([r.labelled for r in of]):.2f} labelled,", end=" ")
         print(f"{np.mean([r.wrong for r in of]):.3f} wrong, worst {np.max([r.wrong for r in of]):.3f};", end=" ")
-        print(f"sets with half labelled and {MOST_WRONG:.0%} wrong at most {honest:.2f}")
+        print(f"{right} of the {len(half)} sets with half of the samples labelled have {MOST_WRONG:.0%} wrong at most")
         tops = [result.salt_top for result in of if np.isfinite(result.salt_top)]
         if tops:
             print(f"  median distance to the top of the salt {np.mean(tops):.1f} samples")
@@ -266,9 +267,9 @@ def main() -> None:
                 points = [point for point in points if point.name != survey.background]
             results.append(scored(survey, sample, graphs, points, kind, options.pictures))
             if options.each:
-                print(
-                    survey.name, line, seed, kind, f"{results[-1].score:.3f}", results[-1].by_class.round(2), flush=True
-                )
+                one = results[-1]
+                limited = f"limited {one.labelled:.2f} {one.wrong:.3f}"
+                print(survey.name, line, seed, kind, f"{one.score:.3f}", one.by_class.round(2), limited, flush=True)
     report(results)
 
 
