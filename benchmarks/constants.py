@@ -40,11 +40,8 @@ CONSTANTS = (
     Constant(landmarks, "ALPHA", "chance to go on"),
     Constant(landmarks, "FINE_VARIANCE", "variance of all energies"),
     Constant(landmarks, "SHARE_PRIOR", "exponent"),
-    Constant(landmarks, "SHARE_SMOOTHING", "steps of SHARES"),
     Constant(layers, "LAYERED", "share of variance"),
     Constant(points, "NEAR", "samples, traces"),
-    Constant(points, "CLICK_REACH", "samples, traces"),
-    Constant(points, "NO_BACKGROUND_POWER", "exponent"),
     Constant(points, "OPPOSED", "mean reach"),
     Constant(points, "POWER", "exponent"),
     Constant(pixels, "REACH", "samples, traces"),
@@ -119,7 +116,7 @@ def parts() -> list[tuple[str, list[tuple[str, Any]]]]:
     return [
         ("graph of one landmark in four", [("N_LANDMARKS", 2000)]),
         ("no graph: kernel density", [("LandmarkGraph", type("Density", (LandmarkGraph,), {"reach": density}))]),
-        ("no position: no layers, no place of clicks", [("LAYERED", 2.0), ("CLICK_REACH", 1e-3)]),
+        ("no position: no layers", [("LAYERED", 2.0)]),
         ("no encoder", [("FINE_VARIANCE", 0.0)]),
         ("no energies", [("_block_scale", without_energies)]),
     ]

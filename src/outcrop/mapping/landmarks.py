@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
-from scipy.ndimage import gaussian_filter1d
 from sklearn.neighbors import NearestNeighbors
 
 from outcrop.mapping.survey_sample import N_ENERGIES, Floats, SurveySample
@@ -17,7 +16,6 @@ ALPHA = 0.999  # probability that a random walk continues at each step
 FINE_VARIANCE = 1.5  # total variance of the decoder features, where that of the energies is 1
 SHARES = np.geomspace(0.01, 0.7, 33)  # shares of the survey that a class may hold
 SHARE_PRIOR = 0.35  # exponent of share (1 - share) in the prior of the share
-SHARE_SMOOTHING = 1.5  # steps of `SHARES` over which contrasts are averaged
 
 
 class LandmarkGraph:
@@ -93,7 +91,6 @@ class LandmarkGraph:
             crossed = (low <= levels[:, None]) & (high > levels[:, None])
             jumps += crossed @ (high - low)
             crossings += crossed.sum(axis=1)
-        jumps, crossings = (gaussian_filter1d(part, SHARE_SMOOTHING) for part in (jumps, crossings))
         likely = jumps / np.maximum(crossings, 1e-3) * (SHARES * (1 - SHARES)) ** SHARE_PRIOR
         at_least = np.cumsum(likely[::-1])[::-1] / max(likely.sum(), 1e-12)
         rank = 1 - np.searchsorted(np.sort(log_reach), log_reach) / len(log_reach)

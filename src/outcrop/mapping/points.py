@@ -32,9 +32,7 @@ from outcrop.storage.kept import content
 
 STRIDE = 4  # samples and traces between grid points
 FIRST = 2.5  # sample and trace of the first grid point
-NEAR = 10.0  # samples and traces: radius around a click within which similar grid points become seeds
-CLICK_REACH = 8.0  # samples and traces: standard deviation of the Gaussian by which a point sets the labels around it
-NO_BACKGROUND_POWER = 1.5  # exponent of the reach of a class where there is no background
+NEAR = 10.0  # samples and traces around a click: radius of its seeds, and standard deviation of its effect on labels
 OPPOSED = 2.0  # reach of excluding points, as a multiple of its mean, above which they lower the votes for a class
 MOST_IN_FOREST = 10_000  # grid points of one confirmed line to which the forest is fitted, at most
 MOST_IN_FOREST_TOGETHER = 30_000  # the same for all confirmed lines together
@@ -314,7 +312,7 @@ class PointMapper(BaseEstimator, Saved):
         votes = np.stack(member, axis=1) * held
         unlike = (1 - votes[:, ~is_background]).prod(axis=1, keepdims=True)
         if self.background is None and n_classes > 1:
-            votes = reach ** np.float32(NO_BACKGROUND_POWER) * held
+            votes = reach * held
         votes[:, is_background] = unlike
         if n_classes > 1:
             votes /= np.maximum(votes.sum(axis=1, keepdims=True), np.float32(1e-9))
@@ -463,7 +461,7 @@ def _closeness(places: Sequence[tuple[float, float]], shape: tuple[int, ...]) ->
     free = np.ones(shape[:2], bool)
     for trace, sample in places:
         free[_node((trace, sample), shape)] = False
-    close: Floats = np.exp(-0.5 * (STRIDE * distance_transform_edt(free) / CLICK_REACH) ** 2).astype(np.float32)
+    close: Floats = np.exp(-0.5 * (STRIDE * distance_transform_edt(free) / NEAR) ** 2).astype(np.float32)
     return close
 
 
