@@ -1,4 +1,4 @@
-"""Confirmed lines: they stay as they were shown, travel, can be undone, and teach the rest of the survey."""
+"""Confirmed lines: labels that no longer change, are exported with decisions, can be undone, and teach other lines."""
 
 import json
 import subprocess
@@ -18,13 +18,13 @@ LINE, OTHER = 102, 104
 
 @pytest.fixture(scope="module")
 def made():
-    """A synthetic volume and its truth."""
+    """Return a synthetic volume and its truth."""
     return oc.datasets.synthetic((6, 160, 128), seed=4)
 
 
 @pytest.fixture
 def job(made, tmp_path):
-    """A job with one click for each class in the middle of its largest part, on one line."""
+    """Yield a job with one click for each class, near the middle of its samples on one line."""
     volume, truth = made
     with oc.Job(tmp_path / "v.outcrop", volume=volume) as one:
         one.choose_labels(mapping="points")
@@ -36,17 +36,17 @@ def job(made, tmp_path):
 
 
 def codes(job, line=LINE, along="inline"):
-    """Labels of a line as they are shown."""
+    """Return the labels of a line as `Job.labels` gives them."""
     return job.labels["label"].sel({along: line}).values
 
 
 def sure(job, line=LINE):
-    """Confidence of a line."""
+    """Return the confidence of the labels of a line."""
     return job.labels["confidence"].sel(inline=line).values
 
 
 def centre(made, line, name):
-    """A place on a line that has a class."""
+    """Return a place on a line where the truth is the given class."""
     volume, truth = made
     places = np.argwhere(truth.sel(inline=line).values == 1 + truth.attrs["classes"].index(name))
     trace, sample = places[len(places) // 2]
@@ -54,14 +54,14 @@ def centre(made, line, name):
 
 
 def at(job, place):
-    """Class shown at a place."""
+    """Return the class labelled at a place, None if it is uncertain or not labelled."""
     labels = job.labels
     code = int(labels["label"].sel(dict(zip(labels["label"].dims, place, strict=True)), method="nearest"))
     return labels.attrs["classes"][code - 1] if 0 < code < 255 else None
 
 
-def test_a_confirmed_line_stays_as_it_was_shown(job, made):
-    """Whatever is decided and computed later: other clicks, other lines, another mapping's limits."""
+def test_a_confirmed_line_keeps_its_labels(job, made):
+    """Later clicks, labels of other lines and another minimum confidence do not change them."""
     job.label([LINE])
     shown = codes(job)
     assert job.confirm([LINE]) == [LINE]
@@ -75,8 +75,8 @@ def test_a_confirmed_line_stays_as_it_was_shown(job, made):
     np.testing.assert_array_equal(codes(job), shown)
 
 
-def test_uncertain_samples_stay_open(job, made):
-    """There computed labels show, and follow what is decided later; the line is stale as far as they are."""
+def test_uncertain_samples_are_not_confirmed(job, made):
+    """Computed labels show there and follow later decisions; after one, the line is stale."""
     job.label([LINE], min_confidence=0.9)
     shown = codes(job)
     assert (shown == 255).any() and (shown < 255).any()
@@ -91,7 +91,7 @@ def test_uncertain_samples_stay_open(job, made):
 
 
 def test_undo_and_redo_and_unconfirm(job, made):
-    """A confirmed line is a decision: who and when are known; what it taught is found again."""
+    """A confirmation is a decision with a person and a time; undo restores the earlier votes and their key."""
     job.label([LINE, OTHER])
     before, key = codes(job, OTHER), job.plan.keys["votes"]
     job.confirm([LINE])
@@ -111,7 +111,7 @@ def test_undo_and_redo_and_unconfirm(job, made):
 
 
 def test_a_later_stroke_or_click_wins_and_an_earlier_one_does_not(job, made):
-    """At its place; elsewhere the line stays."""
+    """A later stroke or click changes labels at its place only; an earlier stroke changes none."""
     place = centre(made, LINE, "salt dome")
     job.paint("fault", [place], radius=5)
     job.label([LINE])
@@ -136,7 +136,7 @@ def test_a_later_stroke_or_click_wins_and_an_earlier_one_does_not(job, made):
 
 
 def test_part_of_a_line(job, made):
-    """An outline confirms what it encloses; the rest goes on to be computed."""
+    """An outline confirms the samples that it encloses; all other samples are still computed."""
     volume, truth = made
     job.label([LINE])
     traces, times = volume["crossline"].values, volume["time"].values
@@ -153,8 +153,8 @@ def test_part_of_a_line(job, made):
         job.confirm([LINE], outline=outline[:2])
 
 
-def test_crosslines_and_slices_that_cut_it_show_it(job, made):
-    """Labels of the volume are one: read along any axis they agree, and scores too."""
+def test_crosslines_and_time_slices_show_a_confirmed_line(job, made):
+    """Labels and scores of a sample are equal on inline, crossline and time slice."""
     truth = made[1]
     job.label()
     job.confirm([LINE], labels=truth)
@@ -171,7 +171,7 @@ def test_crosslines_and_slices_that_cut_it_show_it(job, made):
 
 
 def test_both_directions_fused(tmp_path):
-    """Votes of the lines across and of neighbouring traces do not move a confirmed sample."""
+    """Votes of the lines across and of neighbouring traces do not change a confirmed sample."""
     volume, truth = oc.datasets.synthetic((34, 40, 64), seed=1)
     with oc.Job(tmp_path / "f.outcrop", volume=volume) as job:
         job.choose_index(size=32)
@@ -186,7 +186,7 @@ def test_both_directions_fused(tmp_path):
 
 
 def test_a_confirmed_crossline(job, made):
-    """It shows where it cuts the labelled lines, teaches, and a later inline wins at the crossing."""
+    """It shows where it crosses labelled inlines and teaches; an inline confirmed later wins at the crossing."""
     volume, truth = made
     line = int(volume["crossline"][80])
     job.label([LINE, OTHER])
@@ -207,7 +207,7 @@ def test_a_confirmed_crossline(job, made):
 
 
 def test_a_job_without_any_click_is_taught_by_confirmed_lines(made, tmp_path):
-    """Expert labels of a line are shown before anything is computed, and label the other lines better than chance."""
+    """Expert labels of a line show before any fit, and the other lines are labelled better than by chance."""
     volume, truth = made
     with oc.Job(tmp_path / "v.outcrop", volume=volume) as job:
         job.choose_labels(mapping="points")
@@ -222,8 +222,8 @@ def test_a_job_without_any_click_is_taught_by_confirmed_lines(made, tmp_path):
         assert right.mean() > 0.7
 
 
-def test_decisions_travel_with_the_labels_of_confirmed_lines(job, made, tmp_path):
-    """Export and import carry them, to a smaller volume too; taking them twice, or out again, changes nothing else."""
+def test_exported_decisions_hold_the_labels_of_confirmed_lines(job, made, tmp_path):
+    """Import restores them, also on a smaller volume; a second import changes nothing, and undo removes them."""
     job.label([LINE])
     job.confirm([LINE])
     shown = codes(job)
@@ -247,8 +247,8 @@ def test_decisions_travel_with_the_labels_of_confirmed_lines(job, made, tmp_path
         assert not other.log.entries
 
 
-def test_an_imported_line_lies_below_what_was_decided_here(job, made, tmp_path):
-    """A colleague's confirmed line does not replace strokes and confirmed lines of this job."""
+def test_decisions_of_this_job_win_over_an_imported_line(job, made, tmp_path):
+    """An imported confirmed line does not replace strokes and confirmed lines of this job."""
     volume, truth = made
     place = centre(made, LINE, "salt dome")
     with oc.Job(tmp_path / "o.outcrop", volume=volume) as other:
@@ -264,8 +264,8 @@ def test_an_imported_line_lies_below_what_was_decided_here(job, made, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["lost", "damaged"])
-def test_a_lost_file_is_said_and_the_rest_works(job, made, tmp_path, how):
-    """The line is computed, the status names the file, and importing the exported decisions brings it back."""
+def test_a_lost_file_is_reported_and_all_else_works(job, made, tmp_path, how):
+    """The line is computed, the status names the file, and importing the exported decisions restores it."""
     job.label([LINE])
     key = job.plan.keys["votes"]
     job.confirm([LINE, 103], labels=made[1])
@@ -291,7 +291,7 @@ def test_a_lost_file_is_said_and_the_rest_works(job, made, tmp_path, how):
 
 
 def test_classes_that_are_renamed_or_removed(job, made):
-    """A renamed class keeps its samples; those of a removed one are open, and come back with an undo."""
+    """A renamed class keeps its confirmed samples; samples of a removed class are open until undo restores them."""
     job.label([LINE])
     job.confirm([LINE], labels=made[1])
     shown, code = codes(job), job.classes["salt dome"]
@@ -305,7 +305,7 @@ def test_classes_that_are_renamed_or_removed(job, made):
 
 
 def test_labels_of_files_and_arrays(job, made, tmp_path):
-    """SEG-Y, Zarr, DataArray and Dataset with a table of classes are one; class names match where that is obvious."""
+    """SEG-Y, Zarr, DataArray and Dataset confirm the same labels; class names match where that is obvious."""
     volume, truth = made
     renamed = truth.assign_attrs(classes=["Salt" if name == "salt dome" else name for name in truth.attrs["classes"]])
     dataset = xr.Dataset({"label": renamed.astype("uint8")}, attrs={"classes": renamed.attrs["classes"]})
@@ -330,7 +330,7 @@ def test_labels_of_files_and_arrays(job, made, tmp_path):
 
 
 def test_horizons_are_boundaries(job, made, tmp_path):
-    """Above is one class and below another; traces without the horizon stay open."""
+    """Samples above and below a horizon get their classes; traces without the horizon are not confirmed."""
     volume, _ = made
     traces, times = volume["crossline"].values, volume["time"].values
     depth = times[40] + np.arange(len(traces)) % 7
@@ -351,7 +351,7 @@ def test_horizons_are_boundaries(job, made, tmp_path):
 
 
 def test_fault_sticks(job, made, tmp_path):
-    """Samples near the sticks are faults, all others stay open; lines without a stick are refused."""
+    """Samples near the sticks are confirmed as fault, no others; a line without a stick is refused."""
     volume, _ = made
     traces, times = volume["crossline"].values, volume["time"].values
     stick = {"stick": 0, "inline": LINE, "crossline": [traces[30], traces[40]], "time": [times[20], times[100]]}
@@ -369,7 +369,7 @@ def test_fault_sticks(job, made, tmp_path):
 
 
 def test_a_single_class_is_shown_where_it_is_confirmed(made, tmp_path):
-    """One class labels nothing by itself, for nothing stands against it; what is confirmed is no computation."""
+    """A single class gives no computed labels, but its confirmed samples show."""
     volume, _ = made
     with oc.Job(tmp_path / "one.outcrop", volume=volume) as job:
         array = xr.zeros_like(volume.isel(inline=[2]), dtype=np.uint8).assign_attrs(classes=["fault"])
@@ -382,8 +382,8 @@ def test_a_single_class_is_shown_where_it_is_confirmed(made, tmp_path):
                 job.label([LINE])
 
 
-def test_what_cannot_be_confirmed(job, made):
-    """A line without labels, a line that does not exist, a direction that is none."""
+def test_lines_that_cannot_be_confirmed_are_refused(job, made):
+    """A line without labels, a line or direction that does not exist, and no line each have their own error."""
     job.label([LINE])
     with pytest.raises(ValueError, match=r"inline 104 has no labels; run 'outcrop label .* --lines 104' first"):
         job.confirm([LINE, OTHER])
@@ -397,7 +397,7 @@ def test_what_cannot_be_confirmed(job, made):
 
 
 def test_a_stroke_on_a_confirmed_line_teaches(job, made):
-    """The mapper learns the later stroke in place of what is confirmed there."""
+    """The mapper learns the later stroke in place of the labels that were confirmed there."""
     job.label([LINE])
     job.confirm([LINE], labels=made[1])
     place = centre(made, LINE, "salt dome")
@@ -411,7 +411,7 @@ def test_a_stroke_on_a_confirmed_line_teaches(job, made):
 
 
 def test_the_line_to_correct_next(job, made):
-    """Once a line is confirmed, status names the least sure line far from it, and the least sure place there."""
+    """Once a line is confirmed, status names a line of low confidence far from it, and the place of the lowest."""
     job.label()
     assert job.status()["correct_next"] is None
     job.confirm([101], labels=made[1])
@@ -430,14 +430,14 @@ def test_the_line_to_correct_next(job, made):
 
 
 def shell(*words):
-    """Run a command of the shell."""
+    """Run a command in a shell and return its exit code and output."""
     return subprocess.run(
         [sys.executable, "-m", "outcrop", *map(str, words)], capture_output=True, text=True, timeout=300
     )
 
 
 def test_the_command(made, tmp_path):
-    """Confirm, say it in status and evaluate, remove; wrong input is one line and exit code 2."""
+    """`confirm` adds and removes lines, status and evaluate report them; wrong input gives one line and code 2."""
     truth = made[1]
     oc.datasets.write_synthetic(tmp_path / "v.sgy", (6, 160, 128), seed=4)
     path = tmp_path / "v.outcrop"
@@ -468,7 +468,7 @@ def test_the_command(made, tmp_path):
 
 
 def test_a_kill_between_file_and_decision_loses_nothing(job, made, monkeypatch):
-    """The file is written first: a decision whose file is missing never appears."""
+    """The file is written before the decision, so no decision can lack its file."""
     job.label([LINE])
     monkeypatch.setattr(job.log, "add", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""What was chosen for a job stays until it is chosen otherwise, and what was edited by hand is never passed over."""
+"""Options of a job keep their value until it is changed, and edits of the table by hand are never ignored."""
 
 import shutil
 
@@ -14,7 +14,7 @@ PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A small survey and a job on it with a table."""
+    """Return the folder of a small survey and a job on it with a table of retrieved patches."""
     folder = tmp_path_factory.mktemp("survey")
     datasets.write_synthetic(folder / "v.sgy", (8, 110, 96), seed=3)
     datasets.write_synthetic(folder / "w.sgy", (8, 110, 96), seed=4)
@@ -28,21 +28,21 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def job(made, tmp_path):
-    """A copy of that job."""
+    """Yield a copy of that job."""
     shutil.copytree(made / "v.outcrop", tmp_path / "v.outcrop")
     with oc.Job(tmp_path / "v.outcrop", volume=made / "v.sgy") as one:
         yield one
 
 
 def drop_row(job, number):
-    """Take a row out of the table by hand; the number of the patch."""
+    """Delete a line of the table on disk and return the row number of its patch."""
     table = pd.read_csv(job.path / "retrieved.csv")
     table.drop(index=number).to_csv(job.path / "retrieved.csv", index=False)
     return int(table["row"][number])
 
 
 def test_step_and_joined_jobs_stay(job, made):
-    """Another limit leaves step and --with as they are; each is lifted when it is asked for."""
+    """Another limit does not change step and joined jobs; `auto` and an empty sequence reset them."""
     shutil.copytree(job.path, job.path.with_name("o.outcrop"))
     job.choose_labels(step=7, with_jobs=[job.path.with_name("o.outcrop")])
     chosen = job.plan.state.options["label"]
@@ -57,8 +57,8 @@ def test_step_and_joined_jobs_stay(job, made):
         job.choose_labels(step=2.5)
 
 
-def test_one_undo_takes_back_a_joined_job_and_its_classes(job, made):
-    """What `--with` decides is one act: the classes of the other job, and the option."""
+def test_one_undo_removes_a_joined_job_and_its_classes(job, made):
+    """Joining a job is one act: the classes of the other job, and the option."""
     shutil.copytree(job.path, job.path.with_name("o.outcrop"))
     with oc.Job(job.path.with_name("o.outcrop"), volume=made / "v.sgy") as other:
         other.add_class("chalk")
@@ -70,7 +70,7 @@ def test_one_undo_takes_back_a_joined_job_and_its_classes(job, made):
 
 
 def test_step_and_joined_jobs_stay_in_the_shell(job, outcrop):
-    """The same by commands: nobody's labels fall back because another limit was tried."""
+    """`label --max-error` keeps the step and the joined jobs of the command before it."""
     shutil.copytree(job.path, job.path.with_name("o.outcrop"))
     label = ["label", job.path, "--lines", "104"]
     assert outcrop(*label, "--with", job.path.with_name("o.outcrop"), "--step", "9")[0] == 0
@@ -84,7 +84,7 @@ def test_step_and_joined_jobs_stay_in_the_shell(job, outcrop):
 
 
 def test_the_same_edit_after_an_undo_counts_again(job):
-    """Only the table that was written last is no edit: the same rows taken out twice, and an old copy put back."""
+    """Any table but the one written last is an edit: the same row removed again, or an old copy restored."""
     first = (job.path / "retrieved.csv").read_text()
     row = drop_row(job, 2)
     after_edit = (job.path / "retrieved.csv").read_text()
@@ -97,13 +97,13 @@ def test_the_same_edit_after_an_undo_counts_again(job):
         assert (job.path / "retrieved.csv").read_text() == first
     job.redo()
     job.retrieve()
-    (job.path / "retrieved.csv").write_text(first)  # an old copy put back: the row is wanted after all
+    (job.path / "retrieved.csv").write_text(first)  # an old copy is restored, and with it the row
     with pytest.warns(UserWarning, match="edited by hand"):
         assert row in job.retrieve().rows
 
 
 def test_a_kill_while_the_table_is_written_is_no_edit(job, monkeypatch):
-    """The note is there and the table is still the old one: the next search takes neither for an edit."""
+    """The digest is recorded and the table is still the old one: the next search finds no edit."""
     job.reject(int(pd.read_csv(job.path / "retrieved.csv")["row"][1]))
     calls = []
 
@@ -124,7 +124,7 @@ def test_a_kill_while_the_table_is_written_is_no_edit(job, monkeypatch):
 
 
 def test_an_edited_table_is_seen_by_label_status_and_export(job, tmp_path):
-    """Status says it, export warns, label in a notebook takes it as the shell does."""
+    """Status reports the edit, export warns of it, and `Job.label` applies it as the command does."""
     job.label(104)
     drop_row(job, 1)
     status = job.status()
@@ -138,7 +138,7 @@ def test_an_edited_table_is_seen_by_label_status_and_export(job, tmp_path):
 
 
 def test_the_table_of_a_label_is_published(job):
-    """After label has taken an edit the table on disk is that of the labels."""
+    """After `label` has applied an edit, the table on disk is the one that the labels were made from."""
     drop_row(job, 1)
     with pytest.warns(UserWarning, match="1 row taken out"):
         job.label([104])
@@ -147,8 +147,8 @@ def test_the_table_of_a_label_is_published(job):
     assert len(pd.read_csv(job.path / "retrieved.csv")) == sum(status["retrieved"].values())
 
 
-def test_another_volume_in_a_job_is_said(job, outcrop, made):
-    """A job given a survey with the same axes says how many lines turned stale and how to go back."""
+def test_another_volume_in_a_job_is_reported(job, outcrop, made):
+    """If a job gets another survey with the same axes, a note gives the number of lines that became stale."""
     job.label([103, 104])
     job.close()
     code, _, error = outcrop("index", made / "w.sgy", "-o", job.path)
@@ -157,8 +157,8 @@ def test_another_volume_in_a_job_is_said(job, outcrop, made):
     assert code == 0 and "stale" not in error.replace("w.sgy", "") and oc.Job(job.path).status()["lines"]["stale"] == 0
 
 
-def test_a_borrowed_mapper_is_no_way_to_swap_a_volume(job, outcrop, made, tmp_path):
-    """Label with a mapper of another job refuses a folder of another volume, and leaves it as it is."""
+def test_a_borrowed_mapper_does_not_change_the_volume(job, outcrop, made, tmp_path):
+    """`label --mapper` refuses a job folder that holds another volume, and works on one with the same volume."""
     job.label([104])
     oc.Job(tmp_path / "w.outcrop", volume=made / "w.sgy").close()
     before = job.status()
@@ -170,8 +170,8 @@ def test_a_borrowed_mapper_is_no_way_to_swap_a_volume(job, outcrop, made, tmp_pa
     assert job.status() == before
 
 
-def test_options_of_the_index_stay_and_are_lifted(outcrop, made, tmp_path):
-    """An area is chosen axis by axis; what is not given stays, auto gives the default again."""
+def test_options_of_the_index_stay_until_they_are_reset(outcrop, made, tmp_path):
+    """An area is chosen axis by axis; options that are not given stay, and auto resets one."""
     index = ["index", made / "v.sgy", "-o", tmp_path / "a.outcrop"]
 
     def chosen(*words):

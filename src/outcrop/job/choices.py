@@ -267,7 +267,7 @@ class JobChoices(JobFolder):
             self._decide(*entries)
 
     def forget(self, rows: Sequence[int] | int | None = None) -> None:
-        """Take back the verdict on patches, given by their rows in the index; on all of them by default."""
+        """Clear the verdicts on patches, given by their rows in the index; all verdicts by default."""
         if rows is None:
             self._decide({"what": "forget"})
             return
@@ -295,7 +295,7 @@ class JobChoices(JobFolder):
         filled : bool
             The line is closed, and what it encloses is painted too.
         stick : bool
-            The line is a fault stick of the class, which `outcrop faults` writes as it is.
+            The line is a fault stick of the class, which `outcrop faults` writes unchanged.
         id : str, optional
             Of the decision; a stroke that was painted under this id before is not painted again.
         """
@@ -327,10 +327,10 @@ class JobChoices(JobFolder):
         above: str | None = None,
         below: str | None = None,
     ) -> list[float]:
-        """Say that lines are right: their labels stay as they are shown, and teach the rest of the survey.
+        """Confirm the labels of lines: they no longer change, and the mapper learns from them.
 
-        What is uncertain stays open: there computed labels show. A stroke or an exemplar that comes later wins at its
-        place; nothing that is computed changes a confirmed sample.
+        Uncertain samples are not confirmed; computed labels show there. A later stroke or exemplar replaces confirmed
+        labels at its place; no computation does.
 
         Parameters
         ----------
@@ -355,7 +355,7 @@ class JobChoices(JobFolder):
         return confirm_lines(cast("Job", self), lines, along, labels, outline, above=above, below=below)
 
     def unconfirm(self, lines: Sequence[float], along: str = "inline") -> None:
-        """Take back what is confirmed on lines; their labels are computed again."""
+        """Remove the confirmation of lines; their labels are computed again."""
         from outcrop.job.confirming import unconfirm_lines
 
         unconfirm_lines(cast("Job", self), lines, along)
@@ -363,7 +363,7 @@ class JobChoices(JobFolder):
     def erase(
         self, points: Sequence[Place], radius: float | None = None, along: str = "inline", *, filled: bool = False
     ) -> None:
-        """Take back what is painted under a stroke; see `paint`."""
+        """Erase the paint under a stroke; see `paint`."""
         self.paint("erase", points, radius, along, filled=filled)
 
     def _check_stroke(self, stroke: Entry) -> None:
@@ -419,9 +419,9 @@ class JobChoices(JobFolder):
         return entries
 
     def undo(self, act: str | None = None) -> list[Entry]:
-        """Take back the last decision of this person, or the act whose first entry has an id, and return what it was.
+        """Undo the last act of this person, or the act whose first entry has the given id; return its entries.
 
-        Empty where there was none.
+        The list is empty if there is nothing to undo.
         """
         return self._step(lambda: self.log.undo(act))
 
@@ -435,7 +435,7 @@ class JobChoices(JobFolder):
         entries, plan = step(), self.plan
         if plan.index != before.index:
             height, width = plan.size
-            index = "their index is kept" if self._indexed(plan) else "the next search describes them anew"
+            index = "their index is kept" if self._indexed(plan) else "the next search builds their index"
             stale = plan.keys["votes"] != before.keys["votes"]
             labels = " Labels by the options before count as stale." if stale and self.stages.journal("votes") else ""
             self._note(f"The index has other options now, patches of {height} x {width}: {index}.{labels}")

@@ -86,7 +86,7 @@ def confirm_lines(
 
 
 def unconfirm_lines(job: "Job", lines: Sequence[float], along: str) -> None:
-    """Take back what is confirmed on lines, as one act; see `Job.unconfirm`."""
+    """Remove the confirmation of lines, as one act; see `Job.unconfirm`."""
     numbers = checked_lines(job, lines, along)
     confirmed = confirmed_numbers(job, along)
     for line in numbers:
@@ -174,7 +174,7 @@ def _source(job: "Job", along: str, labels: Any, above: str | None, below: str |
 
 
 def _of_job(job: "Job", along: str) -> Source:
-    """Return the labels of the job as they are shown."""
+    """Return the labels of the job, as `Job.labels` gives them."""
     plan = job.plan
     shown = label_dataset(job, plan)
     classes = [name if name in plan.firsts else "" for name in shown.attrs["classes"]]  # removed ones stay open

@@ -17,7 +17,7 @@ stroke            ``class`` or ``erase``, ``along``, and ``points`` with ``radiu
                   fault stick of the class
 exclude           as a stroke: samples that are not of ``class``
 confirm           ``along``, ``line``, ``file`` with its labels in ``decisions/confirmed``, and ``classes`` in it
-unconfirm         ``along``, ``line``: nothing on this line is confirmed any more
+unconfirm         ``along``, ``line``: this line is no longer confirmed
 audit             ``class``, ``place``, ``along`` of a random patch or sample, ``answer`` (yes, no, unknown),
                   ``subject`` (patches, samples), ``of`` (key of what was audited), ``stratum`` it was drawn from; of
                   samples also ``confidence``, and ``really``, the class of one that is not what its label says
@@ -128,7 +128,7 @@ class Decisions:
             return list(self._entries)
 
     def state(self) -> State:
-        """Return what holds now."""
+        """Return the state that all entries lead to."""
         with self._lock:
             self.refresh()
             if self._state is None:
@@ -195,27 +195,27 @@ class Decisions:
                 self._merge()
 
     def undo(self, act: str | None = None) -> list[Entry]:
-        """Take back the last act of this person and return its entries; none where there is nothing to take back.
+        """Undo the last act of this person and return its entries, none if there is no act to undo.
 
-        An act is one of this writer, or of another writer of the same person that has ended. Answers to one audit that
-        follow each other are taken back together, on the page one by one.
+        Acts of this writer count, and those of ended writers of the same person. Consecutive answers to one audit are
+        undone together; on the page, one by one.
 
         Parameters
         ----------
         act : str, optional
-            Id of the first entry of another act in `undoable`, of whatever kind and person.
+            Id of the first entry of another act in `undoable`, of any kind and person.
         """
-        return self._step("undo") if act is None else self._take_back(act)
+        return self._step("undo") if act is None else self._undo_act(act)
 
     def undoable(self) -> list[list[Entry]]:
-        """Return the entries of every act that can be taken back, of all persons, the last act first."""
+        """Return the entries of every act that can be undone, of all persons, the last act first."""
         with self._lock:
             self.refresh()
             entries = {entry["id"]: entry for entry in self._entries if not scope(entry)}
             past, _ = acts(entries.values())
             return [[entries[one] for one in ids] for ids in reversed(past)]
 
-    def _take_back(self, act: str) -> list[Entry]:
+    def _undo_act(self, act: str) -> list[Entry]:
         with self._lock:
             found = [entries for entries in self.undoable() if entries[0]["id"] == act]
             if not found:
@@ -224,7 +224,7 @@ class Decisions:
             return found[0]
 
     def redo(self) -> list[Entry]:
-        """Repeat what this person took back last and return its entries; none where there is nothing to repeat."""
+        """Redo the act that this person undid last and return its entries, none if there is no act to redo."""
         return self._step("redo")
 
     def _step(self, what: str) -> list[Entry]:
@@ -328,12 +328,12 @@ def import_name(path: str | Path) -> str:
 
 
 def _audit_of(entry: Entry) -> tuple[Any, ...]:
-    """Return what tells the answers to one audit from other entries."""
+    """Return a key that all answers to one audit share."""
     return entry["what"], entry.get("subject"), entry.get("of") if entry["what"] == "audit" else None
 
 
 def _ended(path: Path) -> bool:
-    """Return whether nobody holds the lock of a writer."""
+    """Return whether the lock of a writer is free, so that the writer has ended."""
     with contextlib.suppress(Timeout), FileLock(path, thread_local=False).acquire(timeout=0):
         return True
     return False

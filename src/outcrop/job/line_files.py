@@ -103,7 +103,7 @@ class LineFiles:
 
 def _labels(data: bytes | None) -> LineLabels:
     if data is None:
-        raise ValueError("its bytes are not those that were written")
+        raise ValueError("its bytes do not match the digest in its name")
     with np.load(io.BytesIO(data), allow_pickle=False) as stored:
         codes, classes = stored["codes"], [str(name) for name in stored["classes"]]
         found = LineLabels(classes, stored["traces"], stored["samples"], codes)

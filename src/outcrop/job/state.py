@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
 
 
 class State(NamedTuple):
-    """What holds after all decisions; classes go by the name under which they first appeared."""
+    """The state of a job after all its decisions; classes are keyed by the name under which they first appeared."""
 
     classes: dict[str, dict[str, Any]]  # first name -> {"name", "colour", "scope"}
     exemplars: list[Exemplar]
@@ -67,7 +67,7 @@ class State(NamedTuple):
 
 
 def acts(entries: Iterable[Entry]) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the ids of the acts of a person that can be undone, and of those that can be redone, the next one last."""
+    """Return the ids of the acts of a person that can be undone, and of the acts to redo; the next one is last."""
     past: dict[str, list[str]] = {}  # acts by their first id, as everywhere here
     future: dict[str, list[str]] = {}
     before: dict[str, list[str]] = {}  # what could be redone before the last act
