@@ -582,8 +582,8 @@ def test_a_volume_without_data_is_refused():
         oc.fault_sticks(oc.open_volume(np.zeros((2, 80, 96), np.float32)))
 
 
-def test_sticks_counted_anew_on_every_section(tmp_path, survey):
-    """A csv with a column section holds sticks of equal numbers that are not one."""
+def test_stick_numbers_that_restart_on_every_section_are_different_sticks(tmp_path, survey):
+    """In a csv with a column `section`, equal stick numbers on two sections name two sticks."""
     volume = survey[0]
     lines, trace, times = volume["inline"].values[:2], volume["crossline"].values[5], volume["time"].values[[2, 20]]
     rows = [

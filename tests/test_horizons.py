@@ -157,7 +157,7 @@ def read_horizon_of(table, path, volume):
 
 
 def test_bad_files_are_refused_in_one_line(tmp_path, volume):
-    """Whatever is in them: ValueError or OSError, one line, with the name of the file."""
+    """Every malformed file raises ValueError or OSError, with a message of one line that names the file."""
     rng = np.random.default_rng(0)
     bad = {
         "empty.poi": b"",

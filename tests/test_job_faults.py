@@ -46,7 +46,7 @@ def at(sticks):
 
 
 def test_sticks_lie_where_the_labels_show_the_class(job):
-    """Both ends of every stick have a label of the class within 2 traces, whatever was bridged between them."""
+    """Both ends of every stick have a label of the class within 2 traces; gaps between them may be bridged."""
     sticks = faults.sticks_of_class(job)
     assert sticks.groupby("inline")["stick"].nunique().to_dict() == dict.fromkeys(LINES, 2)
     assert sticks["surface"].nunique() == 2
@@ -101,7 +101,7 @@ def test_a_rejected_stick_paints_nothing(job):
 
 
 def test_many_sticks_are_judged_as_one_decision(job):
-    """All sticks of a line are rejected at once; all of them are gone, also from sticks of whatever class; one undo."""
+    """Sticks of a line that are rejected in one call leave the tables of all classes; one undo restores them."""
     every = faults.judged_sticks(job, "fault", LINES)
     here = every[every["inline"] == LINES[2]]
     assert here["stick"].nunique() > 2
@@ -114,7 +114,7 @@ def test_many_sticks_are_judged_as_one_decision(job):
 
 
 def test_a_cleared_rejection_brings_the_stick_back(job):
-    """To forget, or to accept, lifts what was rejected."""
+    """Accepting a rejected stick, or clearing its verdict, cancels the rejection."""
     before = faults.sticks_of_class(job)
     victim = before[before["stick"] == 0]
     faults.judge_sticks(job, victim, "reject")
@@ -127,7 +127,7 @@ def test_a_cleared_rejection_brings_the_stick_back(job):
 
 
 @pytest.mark.parametrize("background", [True, False])
-def test_accepted_sticks_become_the_class_of_faults_whatever_it_is_called(source, tmp_path, background):
+def test_accepted_sticks_become_the_class_of_faults_under_any_name(source, tmp_path, background):
     """A class without the word fault in its name is the class of faults once a stick was accepted to it."""
     with oc.Job(tmp_path / "v.outcrop", volume=source) as job:
         job.add_class("Störung")
@@ -161,7 +161,7 @@ def test_accepted_sticks_come(job):
 
 
 def test_an_accepted_stick_is_written_as_it_was_decided(job):
-    """Whatever the labels say, and on one line of five, it stays point by point; undo takes it back."""
+    """An accepted stick on one line of five keeps all its points, independent of the labels; undo removes it."""
     before = faults.sticks_of_class(job)
     line = LINES[2]
     drawn = pd.DataFrame(
@@ -248,7 +248,7 @@ def test_unlabelled_job_says_what_to_do(source, tmp_path):
 
 @pytest.mark.parametrize("name", ["hers.dat", "hers.charisma", "hers.csv"])
 def test_sticks_of_a_file_become_accepted_ones(job, tmp_path, name):
-    """Imported sticks are decisions of the class, written as they came; one act that one undo takes back."""
+    """Imported sticks are decisions of the class with the points of the file, and one act that one undo cancels."""
     sticks = faults.all_sticks(job, LINES[:2]).assign(surface=0)
     write_sticks(sticks, tmp_path / name, job.volume)
     before = job.status()["decisions"]["strokes"]
@@ -275,8 +275,8 @@ def test_command_writes_sticks_and_surfaces(outcrop, source, tmp_path):
     assert json.loads(scored)["F1"] > 0.95
 
 
-def test_command_accepts_extends_and_takes_back(job, outcrop, tmp_path):
-    """Decisions about the sticks of a file, by their numbers; one `decisions --undo` takes all of a command back."""
+def test_command_accepts_and_extends_sticks_and_undo_cancels_them(job, outcrop, tmp_path):
+    """A command accepts or extends sticks of a file by number; one `decisions --undo` cancels all of a command."""
     out = tmp_path / "sticks.csv"
     outcrop("faults", job.path, "-o", out)
     stick = pd.read_csv(out).query("stick == 3")

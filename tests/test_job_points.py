@@ -61,7 +61,7 @@ def test_the_same_decisions_give_the_same_labels(job, tmp_path, made):
 
 
 def test_a_rejected_patch_and_a_stroke_teach(job):
-    """The centre of a rejected patch is not of its class, and a stroke changes lines that nobody painted."""
+    """The centre of a rejected patch is not of its class, and a stroke changes lines without strokes."""
     labels = job.label(mapping="points").load()
     code = job.classes["fault"]
     line, trace, sample = (int(part[0]) for part in np.nonzero(labels["label"].values == code))
@@ -127,8 +127,8 @@ def test_cleaning_keeps_the_sample_of_the_survey(job):
     assert job.stages.keys("survey") == [job.plan.survey_stage.key]
 
 
-def test_a_background_that_was_removed_stays_away(job):
-    """Whoever removed the class for everything else has decided."""
+def test_a_background_that_was_removed_is_not_added_again(job):
+    """After a person removed the background class, labelling does not add it again."""
     job.remove_class("other")
     labels = job.label([102])
     assert "other" not in job.classes and job.background is None
@@ -264,7 +264,7 @@ def test_a_survey_with_traces_missing_everywhere_is_labelled(tmp_path):
 
 
 def test_clicks_beside_each_other_keep_their_classes(tmp_path):
-    """Clicked samples have their classes, however near they are and whatever the limit of confidence."""
+    """Clicked samples have their classes, however near they are and at any limit of confidence."""
     volume, _ = oc.datasets.synthetic((6, 160, 128), seed=4)
     line, traces, times = (volume[name].values for name in volume.dims)
     job = oc.Job(tmp_path / "j.outcrop", volume=volume)

@@ -62,7 +62,7 @@ def test_a_net_is_compared_on_the_lines_of_the_job(crossline, folder, monkeypatc
 
 
 def test_codes_follow_the_names_of_classes():
-    """Whatever the order of the classes and their capitals; no class stays no class."""
+    """Codes are matched by class name, in any order and with any capitals; codes of no class become 0."""
     table = recode_table(["salt", "Fault"], ["fault", "other", "salt"])
     assert table[[0, 1, 2, 255]].tolist() == [0, 3, 1, 0]
 

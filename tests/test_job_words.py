@@ -149,7 +149,7 @@ def test_one_thing_to_do_a_command(job, outcrop, tmp_path):
     ],
 )
 def test_wrong_values_are_one_line(job, call):
-    """Whatever a notebook passes: a ValueError that names it."""
+    """A wrong value passed from Python raises a ValueError with one line that names it."""
     with pytest.raises(ValueError) as error:
         call(job)
     assert "\n" not in str(error.value)

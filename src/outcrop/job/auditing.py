@@ -32,7 +32,7 @@ SHEET = 6  # questions in a row of the picture
 
 
 class Population(NamedTuple):
-    """What is audited: `sizes` members in each of the groups, and those that may be asked about."""
+    """The patches or samples that an audit draws from: how many each group has, and a table of candidates."""
 
     key: str | None  # of the retrieved table, or of the votes
     table: pd.DataFrame  # class, place, along, confidence of the members

@@ -72,7 +72,7 @@ def job_bodies(
     labels : Dataset
         What they were found in.
     notes : list of str
-        What is to be known about them.
+        Sentences on incomplete labels, directions that disagree and units.
     """
     plan, done = job.plan, checked_lines(job, stale=stale)
     if fuse is None:
@@ -87,7 +87,7 @@ def job_bodies(
 
 
 def _notes(job: "Job", found: Bodies, labels: xr.Dataset, done: int) -> list[str]:
-    """Return what is to be known about bodies: what they were made of, and where they cannot be trusted."""
+    """Return sentences on incomplete labels, on the directions used or in conflict, and on units of bodies."""
     direction, notes = job.plan.along, []
     along, across, n_lines = DIRECTIONS[direction], DIRECTIONS[1 - direction], job.volume.shape[direction]
     if done < n_lines:

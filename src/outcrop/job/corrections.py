@@ -113,15 +113,15 @@ class Corrections:
         return found
 
     def votes(self, line: int, store: Any) -> tuple[list[str], np.ndarray] | None:
-        """Return classes and votes of a line under its strokes, None where there are none.
+        """Return classes and votes of a line with its strokes applied; None for a line without corrections.
 
-        A painted sample has all votes for its class. An excluded class has none: those of the other classes count.
-        Where they have none either, the sample has those of the nearest sample of the line that has some.
+        A painted sample has all votes for its class. An excluded class gets no votes: the votes of the other classes
+        count. Where the other classes have no votes either, those of the nearest sample of the line with votes count.
 
         Returns
         -------
         classes : list of str
-            Those of the store, then those that are only painted.
+            The classes of the store, then classes that are only painted.
         votes : uint8 array, shape (n_classes, n_traces, n_samples)
         """
         if line not in self.lines:

@@ -109,7 +109,7 @@ def label_cost(
     axis = job.axes[plan.along]
     some = every[max(0, len(every) // 2 - LINES * threads // 2) :][: max(1, LINES * threads)]
     where["workers"] = threads
-    # so that nets and windows are there; of a line that is not measured, whose features are kept for a while
+    # Load nets and windows before the clock starts; on a line that is not timed, as its features stay in memory.
     list(line_votes(job.volume, grid, mapper, axis[every[:1]], **where))
     begin = time.perf_counter()
     votes = [votes for _, votes in line_votes(job.volume, grid, mapper, axis[some], **where)]

@@ -1,8 +1,8 @@
-"""Fault sticks of a job: picked line by line, kept, and cut to what the labels of a class say.
+"""Fault sticks of a job: picked line by line, stored, and cut to the samples that carry the label of a class.
 
 A stick that a person accepted, extended or imported is a decision: a stroke of the class that is marked as a stick. It
-is written as it was decided, whatever labels and likelihood say; only what a person paints over it later takes it away.
-A rejected stick is a stroke that excludes the class and paints no other one; the stick is left out of all tables.
+is returned unchanged, independent of labels and likelihood; only later painting over it removes it. A rejected stick is
+a stroke that excludes the class and paints no other one; the stick is left out of all tables.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from outcrop.volumes.axes import position_of
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-VERSION = 3  # of how sticks are picked; another one picks anew
+VERSION = 3  # of the picking; a new version picks all sticks again
 NEAR = 2  # traces from a stick within which a label counts for it
 BRIDGED = 12  # samples of another label that do not cut a stick
 STROKE = 3.0  # radius in samples of the stroke that accepts or rejects a stick
@@ -64,7 +64,7 @@ def all_sticks(
     threshold: float = THRESHOLD,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the sticks of lines of a job, whatever their class; lines that were picked before are read back.
+    """Return the sticks of lines of a job, of all classes; lines that were picked before are read from files.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def judged_sticks(
     threshold: float = THRESHOLD,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the sticks of lines, whatever the labels say: accepted ones as decided, rejected ones left out.
+    """Return the sticks of lines independent of labels: accepted sticks unchanged, rejected sticks left out.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def _course(job: "Job", points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def judge_sticks(job: "Job", sticks: pd.DataFrame, what: str, name: str | None = None) -> None:
-    """Accept or reject sticks, or clear the verdicts on them; each call is one decision that undo takes back.
+    """Accept or reject sticks, or clear the verdicts on them; one undo cancels all verdicts of a call.
 
     An accepted stick is kept as a stroke of the class along it. A rejected one is kept as a stroke that excludes the
     class: its samples are not the class, and no other class is painted.
@@ -333,12 +333,12 @@ def judge_sticks(job: "Job", sticks: pd.DataFrame, what: str, name: str | None =
         The class; by default the one that `fault_class` finds.
     """
     if what not in VERDICTS:
-        raise ValueError(f"Sticks are to be {what!r}; choose one of {', '.join(VERDICTS)}.")
+        raise ValueError(f"{what!r} is no verdict on sticks; choose one of {', '.join(VERDICTS)}.")
     _decide(job, sticks, fault_class(job, name), what)
 
 
 def extend_stick(job: "Job", stick: pd.DataFrame, place: Sequence[float], name: str | None = None) -> None:
-    """Extend a stick straight to a place above its top or below its base, and accept it as it is then.
+    """Extend a stick by a straight line to a place above its top or below its base, and accept the longer stick.
 
     Parameters
     ----------

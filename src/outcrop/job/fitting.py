@@ -69,8 +69,8 @@ def job_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
 def add_background(job: "Job", plan: Plan, **where: Any) -> None:
     """Add a background class, and note it, where none is named and much of the survey looks like no class.
 
-    It is a decision like any other, and it is made once: a person who undoes it or removes the class has decided. The
-    survey of a mapper that does not learn from points, or that is borrowed, is left as it is.
+    The new class is a decision and is added only once: if a person undoes it or removes the class, it stays away. No
+    class is added for a mapping that learns from patches, or for a borrowed mapper.
     """
     asked = plan.by_points and plan.mapper_stage is not None and plan.background is None
     if not asked or any(entry.get("class") == BACKGROUND for entry in job.log.entries):

@@ -33,7 +33,7 @@ def fused_labels(job: "Job", **where: Unpack[Where]) -> xr.Dataset:
     if not can_fuse(job):
         raise ValueError(
             f"The {DIRECTIONS[cross.along]}s have {counted(job.volume.shape[plan.along], 'traces')}, fewer than a "
-            "patch; the two directions cannot be fused, take the labels as they are."
+            "patch, so the two directions cannot be fused; use the labels without fusion."
         )
     checked_lines(job, stale=True)
     label_lines(job, cross, **where)

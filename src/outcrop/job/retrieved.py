@@ -63,7 +63,7 @@ def kept(job: "Job", plan: Plan) -> WeakLabels | None:
 
 
 def newest(job: "Job", plan: Plan) -> tuple[str, WeakLabels] | None:
-    """Return key and patches of the last search, of whatever decisions; None where none can be read."""
+    """Return key and patches of the last search, also one of older decisions; None if no search can be read."""
     for key, *_ in reversed(job.stages.journal("retrieved")):
         index = job.stages.facts("retrieved", key).get("inputs", {}).get("index", "")
         given = job.stages.facts("index", index).get("inputs")

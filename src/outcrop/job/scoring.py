@@ -140,7 +140,7 @@ def named_alike(job: "Job", names: Sequence[str], known: Sequence[str], what: st
 
 
 def matched_names(names: Sequence[str], known: Sequence[str], what: str) -> tuple[list[str], list[str]]:
-    """Return the class names of an expert as labels have them, and sentences about those that differ.
+    """Return the class names of an expert as the labels write them, and a sentence about each name that differs.
 
     Examples
     --------

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> dict[int, bool]:
-    """Return the position of every labelled line, and whether it is stale; refused where there is none.
+    """Return the position of every labelled line, and whether it is stale; refused if no line is labelled.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> di
     if old and not stale:
         message = (
             f"{old} of {counted(len(lines), 'labelled lines', 'are')} of older decisions or samples; "
-            f"run 'outcrop label {job.path}' or Job.label() to bring them up to date, or take them as they are with "
+            f"run 'outcrop label {job.path}' or Job.label() to bring them up to date, or use them unchanged with "
             "--stale, in Python stale=True."
         )
-        raise ValueError(message if option else message.partition(", or take")[0] + ".")
+        raise ValueError(message if option else message.partition(", or use")[0] + ".")
     return lines
 
 
@@ -187,7 +187,7 @@ def _export_suffix(volume: str) -> str:
 
 
 def clean(job: "Job", *, keep: int | None = None, dry_run: bool = False) -> list[dict[str, Any]]:
-    """Remove stages that the present decisions do not lead to and that show nothing any more.
+    """Remove results that neither the present decisions nor the labels shown use.
 
     Parameters
     ----------

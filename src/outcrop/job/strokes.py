@@ -154,7 +154,7 @@ def painted_sections(
 def excluded_sections(
     strokes: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Sequence[np.ndarray]
 ) -> dict[Section, np.ndarray]:
-    """Return where each class is excluded, section by section; a stroke of a class or an eraser lifts it.
+    """Return where each class is excluded, section by section; later strokes of a class or an eraser clear it.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def painted_patches(
     starts : array, shape (n, 4)
     classes : array of str, shape (n,)
     names : list of str
-        The classes of the patches and those that are only painted.
+        The classes of the patches and the classes that are only painted.
     background : str, optional
 
     Returns

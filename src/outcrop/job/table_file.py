@@ -88,10 +88,10 @@ def take_edits(job: "Job", index: Index) -> str:
         return f"{path} was edited by hand, and its earlier content is lost: the edit is not taken. {REMEDY}."
     before, after = (_patches(read_table(table, index), index) for table in (base, path))
     if not after:
-        raise ValueError(f"{path} holds no patch any more; remove the file. {REMEDY}.")
+        raise ValueError(f"{path} has no patches left; remove the file. {REMEDY}.")
     for name in {name for name, _ in before} - {name for name, _ in after}:
         raise ValueError(
-            f"{path} holds no patch of {name!r} any more, as if it was cut off; put rows back, or remove the file. "
+            f"{path} has no patches of {name!r} left, as if its end was cut off; restore the rows, or remove the file. "
             f"{REMEDY}."
         )
     gone, new = before - after, after - before
