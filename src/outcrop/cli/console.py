@@ -147,7 +147,7 @@ def show(table: Table) -> None:
 
 
 def show_frame(frame: "pd.DataFrame", title: str | None = None) -> None:
-    """Print a DataFrame as a table: numbers with three decimals, empty where there is none."""
+    """Print a DataFrame as a table: numbers with three decimals, NaN as an empty cell."""
     table = Table(*map(str, frame.columns), title=title, title_justify="left")
     for row in frame.itertuples(index=False):
         table.add_row(*(f"{value:.3f}".replace("nan", "") if isinstance(value, float) else str(value) for value in row))

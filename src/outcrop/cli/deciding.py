@@ -39,15 +39,16 @@ def decisions(
     import_from: Annotated[OnePath, Option("--import", help="Add the decisions, sticks or horizon of FILE.")] = None,
     class_: Annotated[Text, Option("--class", help="Of sticks or a horizon: the class.")] = None,
     as_: Annotated[str, Option("--as", help="Sticks or a horizon become strokes or exemplars.")] = "strokes",
-    undo: Annotated[bool, Option("--undo", help="Take back your last decision here.")] = False,
-    redo: Annotated[bool, Option("--redo", help="Do again what was undone.")] = False,
+    undo: Annotated[bool, Option("--undo", help="Undo your last decision.")] = False,
+    redo: Annotated[bool, Option("--redo", help="Redo the decision that was undone last.")] = False,
     json_: AS_JSON = False,
 ) -> None:
-    """Say what was decided in a JOB, by whom, when and from where; nothing in it is ever removed.
+    """List, export, import, undo or redo the decisions in a JOB: exemplars, verdicts, strokes, options and others.
 
-    Positions are survey coordinates, so that decisions travel to another folder or to another version of the survey;
-    those that lie outside another volume are kept and not used. What is imported is added: what a colleague removed or
-    chose as options leaves yours alone, and one --undo takes the whole import back.
+    The list states who decided what, when and from which program; undone decisions stay in it. Positions are survey
+    coordinates, so decisions can be imported into another job, also of another version of the survey; decisions
+    outside its volume are kept but not used. An import adds decisions: exemplars that a colleague removed and options
+    that a colleague chose do not change yours. One --undo undoes the whole import.
     """
     choices = {"--export": export_to, "--import": import_from, "--undo": undo, "--redo": redo}
     asked = [name for name, value in choices.items() if value]
@@ -78,7 +79,7 @@ def take(job: "oc.Job", path: Path, name: Text, what: str) -> None:
 
     if not is_interpretation(path):
         before = job.plan.state
-        say(f"{counted(job.log.take(path), 'decisions')} taken over from {path}")
+        say(f"{counted(job.log.take(path), 'decisions')} imported from {path}")
         for text in import_words(job.log.entries, import_name(path), before, job.plan.state):
             say(text.replace("JOB", str(job.path)))
         return
@@ -87,7 +88,7 @@ def take(job: "oc.Job", path: Path, name: Text, what: str) -> None:
     if what not in ("strokes", "exemplars"):
         raise ValueError(f"--as is {what!r}; choose strokes or exemplars.")
     taken = import_strokes(job, path, name) if what == "strokes" else len(import_exemplars(job, path, name))
-    say(f"{counted(taken, what)} of {name} taken over from {path}; --undo takes back what was taken over")
+    say(f"{counted(taken, what)} of {name} imported from {path}; --undo undoes the import")
 
 
 def step(job: "oc.Job", what: str) -> None:
@@ -137,19 +138,19 @@ def confirm(
     from_: Annotated[Text, Option("--from", help="Take the labels, the horizon or the fault sticks of FILE.")] = None,
     above: Annotated[Text, Option(help="Of a horizon: the class above it.")] = None,
     below: Annotated[Text, Option(help="Of a horizon: the class from it downwards.")] = None,
-    remove: Annotated[bool, Option("--remove", help="These lines are not confirmed any more.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Withdraw the confirmation of these lines.")] = False,
     json_: AS_JSON = False,
 ) -> None:
-    """Say that lines of a JOB are right: their labels stay as they are shown and teach the rest of the survey.
+    """Confirm the labels of lines of a JOB: they are fixed as shown, and 'outcrop label' learns from them.
 
-    What is uncertain stays open. Later strokes and exemplars win at their place; nothing computed changes a confirmed
-    sample. With --from, labels that were made elsewhere are confirmed: SEG-Y or Zarr with a table of classes, a horizon
-    with the classes above and below it, or fault sticks, near which samples are faults. 'outcrop decisions JOB --undo'
-    takes back the whole command.
+    Uncertain samples are not confirmed. Later strokes and exemplars override confirmed labels where they lie;
+    predictions never do. With --from, labels made elsewhere are confirmed: a SEG-Y or Zarr label volume with a table
+    of classes, a horizon with the classes above and below it, or fault sticks, near which samples become faults.
+    'outcrop decisions JOB --undo' undoes the whole command.
     """
     wanted = line_list(lines)
     if remove and (from_ or above or below):
-        raise ValueError("--remove takes back what is confirmed; give --from, --above and --below without it.")
+        raise ValueError("--remove withdraws confirmation; leave out --from, --above and --below.")
     if wanted is None and (remove or from_ is None):
         raise ValueError("No lines are named; give some with --lines, for instance --lines 310,330.")
     with open_job(job) as opened:
@@ -162,7 +163,7 @@ def confirm(
     answer(json_, {"lines": done, "along": along, "confirmed": counts["confirmed"]})
     named = f"{along} {', '.join(f'{line:g}' for line in done)}"
     if remove:
-        say(f"{named}: not confirmed any more; {counted(counts['confirmed'], 'lines')} still are")
+        say(f"{named}: no longer confirmed; {counted(counts['confirmed'], 'lines', 'are')} confirmed")
     else:
         say(f"{named}: confirmed, {counted(counts['confirmed'], 'lines')} in all; 'outcrop label {job}' learns from it")
 

@@ -30,7 +30,7 @@ def faults(
     class_: Annotated[Text, Option("--class", help="Of a job: the class; by default that named fault.")] = None,
     accept: Annotated[Text, Option(help="Of a job: sticks of FILE to say yes to, by their number.")] = None,
     reject: Annotated[Text, Option(help="Of a job: sticks of FILE to say no to.")] = None,
-    forget: Annotated[Text, Option(help="Of a job: sticks of FILE whose yes or no is taken back.")] = None,
+    forget: Annotated[Text, Option(help="Of a job: numbers of sticks whose verdict is cleared.")] = None,
     extend: Annotated[Texts, Option(help="Of a job: STICK=INLINE,CROSSLINE,TIME, a place to extend it to.")] = None,
     import_from: Annotated[OnePath, Option("--import", help="Of a job: a file of sticks to accept.")] = None,
     truth: Annotated[OnePath, Option(help="An interpreter's sticks, to score those found.")] = None,
@@ -41,10 +41,11 @@ def faults(
     domain: DOMAIN = None,
     json_: AS_JSON = False,
 ) -> None:
-    """Pick faults of a VOLUME, or those that a JOB shows: sticks to FILE, strike, dip and area to FILE.surfaces.csv.
+    """Pick fault sticks on a VOLUME, or on the fault labels of a JOB: sticks to FILE, surfaces to FILE.surfaces.csv.
 
-    With --accept, --reject and --extend, numbers of sticks as FILE has them from the last time, a job learns which are
-    meant; 'outcrop decisions --undo' takes such a decision back.
+    FILE.surfaces.csv holds strike, dip and area of the fault surfaces that join the sticks. With a job, --accept,
+    --reject and --extend correct the sticks and teach the job; they name sticks by their numbers in the FILE of the
+    previous run. 'outcrop decisions JOB --undo' undoes such a decision.
     """
     from outcrop.geometry.sticks import format_of, numbered_as, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table
@@ -77,7 +78,7 @@ def faults(
             longer = [(place, chosen_sticks(before, [number], output)) for number, place in extended.items()]
             if import_from:
                 taken = import_sticks(job, import_from, class_ or "fault")
-                say(f"{counted(taken, 'sticks')} taken over from {import_from}")
+                say(f"{counted(taken, 'sticks')} imported from {import_from}")
             decide_sticks(job, class_, chosen, longer)
             sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
         if before is not None:

@@ -47,11 +47,11 @@ def index(
     header_bytes: HEADER_BYTES = None,
     domain: DOMAIN = None,
 ) -> None:
-    """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
+    """Compute a feature vector of every patch of a VOLUME for 'outcrop retrieve'; resumes an interrupted run.
 
-    Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given. Options that are not given
-    stay as they were chosen for the job before; 'auto' for size, step, area or clip gives the default again. The
-    default step is as small as the size of the survey allows.
+    Exemplars, verdicts and strokes of the job are kept when size, step or the path of the volume changes. An option
+    that you leave out keeps the value of the last run; 'auto' for size, step, area or clip restores the default. The
+    default step is the smallest that the size of the survey allows.
     """
     from outcrop.job.costs import check_disk
     from outcrop.job.decisions import Decisions

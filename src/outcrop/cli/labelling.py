@@ -124,7 +124,7 @@ def label(
             f"be trusted: 'outcrop audit {job} --of samples' tells, and corrects it"
         )
     elif limit > 0:
-        say(f"Samples below a confidence of {limit:.2f} are uncertain; --min-confidence 0 lifts the limit")
+        say(f"Samples below a confidence of {limit:.2f} are uncertain; --min-confidence 0 removes the limit")
     if status["label"]["mapper"]:
         say("Labelled by a mapper of another job; --mapping points learns from the exemplars of this one")
     counts = status["lines"]

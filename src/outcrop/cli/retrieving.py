@@ -52,7 +52,7 @@ def retrieve(
     added = [parse_exemplar(text, "--exemplar") for text in exemplar or []]
     gone = [parse_exemplar(text, "--remove") for text in remove or []]
     if diverse:
-        warn("--diverse has no effect any more; leave it out.")
+        warn("--diverse no longer has an effect; leave it out.")
     with resources(workers, scheduler, memory) as where, open_job(job) as opened:
         verdicts = [(opened._patches_at(rows), what) for rows, what in ((yes, "accept"), (no, "reject")) if rows]
         with opened.log.act():
@@ -126,7 +126,7 @@ def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
     found = [*warnings(weak, int((job.index().status == 0).sum())), *exemplars_outside(job)]
     if job.background is None and len(job.classes) > 1:
         found.append(
-            "No class is the background that may appear in any patch; name one 'other', or say which it is with "
+            "No class is the background that may appear in any patch; name one 'other', or choose one with "
             "--background NAME: labels are much better with it."
         )
     return found

@@ -30,7 +30,7 @@ def page(
     from outcrop.app.server import LOOPBACK, serve
 
     if host not in LOOPBACK:
-        warn(f"{host} opens the page to the network; whoever has the address can change the job.")
+        warn(f"{host} opens the page to the network; everyone who has the address can change the job.")
     say_address = partial(print, flush=True)
     serve(source, job=job, size=size, truth=truth, port=port, host=host, browser=browser, ready=say_address)
 

@@ -1,8 +1,8 @@
-"""Chunks of Zarr arrays that many processes write at once: each whole or not there, and counted only where it is seen.
+"""Chunks of Zarr arrays, written by many processes at once: each complete or missing, and checked by the main process.
 
-Whoever computed a chunk writes it, reads it back and tells its seal: size of its file and checksum of its end. The
-process that keeps the books compares the seal with the file that it sees before the chunk counts as done. Zarr itself
-writes aside and renames, and the checksum that every chunk carries is compared whenever it is read.
+A worker writes a chunk, reads it back and returns its seal: the size of its file and a checksum of the end of the file.
+The main process compares the seal with the file that it sees before it counts the chunk as finished. Zarr writes every
+file under a temporary name and renames it; the checksum in every chunk is compared at every read.
 """
 
 import contextlib
@@ -215,7 +215,7 @@ def _file_shape(array: Any) -> tuple[int, ...]:
 
 
 def _seal(path: Path) -> str:
-    """Return the size of a file and a checksum of its end, where those of its chunks lie; empty where there is none."""
+    """Return the size of a file and a checksum of its end, where the checksums of its chunks lie; empty if missing."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)

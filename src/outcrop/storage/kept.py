@@ -33,7 +33,7 @@ class Kept:
         self._lock = threading.Lock()
 
     def get(self, key: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the array of a key, made where it is missing; nobody may write to it."""
+        """Return the array of a key, read-only; make and keep it if it is missing."""
         with self._lock:
             if key in self._arrays:
                 self._arrays.move_to_end(key)

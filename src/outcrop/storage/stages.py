@@ -131,7 +131,7 @@ class Stages:
         return [words for words in lines if words and exists[words[0]]]
 
     def last(self, kind: str) -> str | None:
-        """Return the key of the stage of a kind that was finished last, None where there is none."""
+        """Return the key of the stage of a kind that was finished last, None if no stage was finished."""
         journal = self.journal(kind)
         return journal[-1][0] if journal else None
 

@@ -68,7 +68,9 @@ class Workspace:
         try:
             job = tomllib.loads((self / "job.toml").read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ValueError(f"{self / 'job.toml'} cannot be read ({error}); mend it or index again.") from None
+            raise ValueError(
+                f"{self / 'job.toml'} cannot be read ({error}); repair it, or run 'outcrop index' again."
+            ) from None
         if job.get("format") != FORMAT:
             raise ValueError(
                 f"Job {self.path} has format {job.get('format')!r}, this program reads {FORMAT}; give the "
@@ -211,7 +213,7 @@ class Damaged(ValueError):
 
 @contextlib.contextmanager
 def damage(store: Any, remedy: str) -> Iterator[None]:
-    """Turn whatever a decoder throws at a damaged store into one clear line."""
+    """Raise `Damaged` with store, cause and remedy for any error of a decoder; errors of the disk pass."""
     try:
         yield
     except OSError as error:
