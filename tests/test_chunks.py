@@ -58,7 +58,7 @@ def test_a_chunk_must_equal_its_digest(array, monkeypatch):
 def test_a_worker_that_does_not_see_the_folder_writes_nothing(array, tmp_path):
     """The worker raises an error and does not make a folder under the same path."""
     os.rename(tmp_path / "a.zarr", tmp_path / "b.zarr")
-    with pytest.raises(OSError, match="not seen by the worker"):
+    with pytest.raises(OSError, match="not visible to the worker"):
         write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1"))
     assert not (tmp_path / "a.zarr").exists()
 
@@ -96,7 +96,7 @@ def test_a_file_that_comes_back_changed_is_refused(array, monkeypatch, tmp_path)
         with pytest.raises(OSError, match="other values than were written"):
             write_file(array, 0, np.ones(3))
     os.rename(tmp_path / "c.zarr", tmp_path / "d.zarr")
-    with pytest.raises(OSError, match="not seen by the worker"):
+    with pytest.raises(OSError, match="not visible to the worker"):
         write_file(array, 0, np.ones(3))
     assert not (tmp_path / "c.zarr").exists()
 

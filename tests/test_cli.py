@@ -71,14 +71,14 @@ def loaded(*words):
 def test_version_and_help_load_little():
     """Both answer at once: what computes is loaded by the command that needs it."""
     assert not loaded("--help")[0] & (HEAVY | {"pandas", "scipy", "xarray", "dask"})
-    found, told = loaded("--version")
-    assert not found & HEAVY and told.split() == ["outcrop", oc.__version__]
+    found, printed = loaded("--version")
+    assert not found & HEAVY and printed.split() == ["outcrop", oc.__version__]
 
 
 def test_info_loads_no_more_than_it_needs(job):
     """A SEG-Y file is described without Zarr, nets, kernels or pictures."""
-    found, told = loaded("info", job / "v.sgy")
-    assert not found & HEAVY and "inline" in told
+    found, printed = loaded("info", job / "v.sgy")
+    assert not found & HEAVY and "inline" in printed
 
 
 def test_synth_names_the_file_it_would_write(outcrop, tmp_path):
@@ -88,7 +88,7 @@ def test_synth_names_the_file_it_would_write(outcrop, tmp_path):
 
 
 def test_yes_and_no_are_remembered(outcrop, job):
-    """Rejected rows stay away from the next retrievals too, accepted ones stay, until the job is told to forget."""
+    """Rejected rows stay away from the next retrievals too, accepted ones stay, until --forget clears the verdicts."""
     words = ["retrieve", job / "v.outcrop"]
     places = ["--exemplar", "layers=104,360,250", "--exemplar", "salt-dome=108,350,400", "--count", "6"]
     assert outcrop(*words, *places)[0] == 0
@@ -109,14 +109,14 @@ def test_yes_and_no_are_remembered(outcrop, job):
 def test_dry_run_says_the_cost_and_writes_nothing(outcrop, job, tmp_path):
     """Patches, time and disk before anything starts."""
     words = ["index", job / "v.sgy", "-o", tmp_path / "x.outcrop", "--size", "48", "--dry-run"]
-    code, told, said = outcrop(*words, "--json")
+    code, printed, said = outcrop(*words, "--json")
     assert code == 0
-    assert "patches of 48 x 48" in said and json.loads(told)["units"] == int(said.split()[0])
+    assert "patches of 48 x 48" in said and json.loads(printed)["units"] == int(said.split()[0])
     assert not (tmp_path / "x.outcrop").exists()
 
 
-def test_a_width_in_metres_is_of_the_sections_used(outcrop, job, tmp_path, monkeypatch):
-    """Patches along crosslines are as many inlines wide as their metres say, whatever lies between crosslines."""
+def test_a_width_in_metres_follows_the_direction_of_the_sections(outcrop, job, tmp_path, monkeypatch):
+    """A width in metres of crossline patches is divided by the distance between inlines, not between crosslines."""
     volume = oc.open_volume(job / "v.sgy").assign_attrs(bin_size=(100.0, 25.0))
     monkeypatch.setattr("outcrop.cli.indexing.open_volume", lambda *_: volume)
     words = ["index", job / "v.sgy", "-o", tmp_path / "x.outcrop", "--size", "200ms,800m", "--dry-run", "--along"]

@@ -152,7 +152,7 @@ def test_another_volume_in_a_job_is_reported(job, outcrop, made):
     job.label([103, 104])
     job.close()
     code, _, error = outcrop("index", made / "w.sgy", "-o", job.path)
-    assert code == 0 and "has other samples than" in error and "2 labelled lines are of the samples before" in error
+    assert code == 0 and "has other samples than" in error and "2 labelled lines are stale" in error
     code, _, error = outcrop("index", made / "v.sgy", "-o", job.path)
     assert code == 0 and "stale" not in error.replace("w.sgy", "") and oc.Job(job.path).status()["lines"]["stale"] == 0
 

@@ -130,7 +130,7 @@ def test_one_thing_to_do_a_command(job, outcrop, tmp_path):
     before = len(job.log.entries)
     for words in (["--undo", "--redo"], ["--export", tmp_path / "e.jsonl", "--undo"]):
         code, _, error = outcrop("decisions", job.path, *words)
-        assert code == 2 and "several things" in error
+        assert code == 2 and "cannot be combined" in error
     assert len(job.log.entries) == before and not (tmp_path / "e.jsonl").exists()
 
 

@@ -151,7 +151,7 @@ def test_nothing_is_written_through_a_link(tmp_path):
 
 
 def test_damage_is_one_line():
-    """Whatever a decoder throws becomes one line with the remedy; a full disk stays what it is."""
+    """Any error of a decoder becomes one line with the remedy; the error of a full disk is raised unchanged."""
     for error in (RuntimeError("bad\nframe"), KeyError("shape"), OSError("checksum")):
         with pytest.raises(ValueError, match=r"x.zarr is damaged \(.*\); label again"), damage("x.zarr", "label again"):
             raise error

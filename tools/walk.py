@@ -1,8 +1,8 @@
 """Count what four commands do on a survey of eight lines: jobs opened, grids planned, files parsed, traces read.
 
 Run ``python tools/walk.py``: a synthetic SEG-Y file goes through ``index`` (twice), ``retrieve``, ``label`` and
-``export`` in this process, every file in a temporary folder, and one table is printed. ``traces`` are those that
-were read from the file, each time they were read.
+``export`` in this process, every file in a temporary folder, and one table is printed. ``traces`` counts the traces
+read from the file; a trace that is read twice counts twice.
 """
 
 import contextlib

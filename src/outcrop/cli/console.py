@@ -1,4 +1,4 @@
-"""How the command line shows things: sentences, JSON, progress, tables."""
+"""Print sentences, JSON, progress bars and tables of commands."""
 
 import contextlib
 import errno
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 screen = Console(stderr=True)
 REMEDIES = {
-    errno.ENOSPC: "The disk is full; free some space and run the same command again, it goes on where it was",
-    errno.EFBIG: "A file may not grow further here; lift the limit on its size and run the same command again",
+    errno.ENOSPC: "The disk is full; free some space and run the same command again to resume it",
+    errno.EFBIG: "The file exceeds the size limit of this system; raise the limit and run the same command again",
     errno.EDQUOT: "The disk quota is used up; free some space and run the same command again",
     errno.EACCES: "No permission to read or write here; choose another folder",
     errno.EROFS: "This folder cannot be written; choose another one",
@@ -50,7 +50,7 @@ def warn(text: object) -> None:
 
 
 def explain(error: OSError) -> str:
-    """Return an operating-system error as problem, place and remedy.
+    """Return an operating-system error as one sentence with problem, remedy and path.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def explain(error: OSError) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds in words.
+    """Return a duration with its unit.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def duration(seconds: float) -> str:
 
 
 def listed(counts: Mapping[str, int]) -> str:
-    """Return counts in words, zeros left out.
+    """Return counts in words, without zeros.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def answer(as_json: bool, result: Any, show: Callable[..., None] | None = None, *shown: Any) -> None:
-    """Print a result as JSON on standard output, or let a function show something to a person."""
+    """Print a result as JSON on standard output, or call a function that prints it for a person."""
     if as_json:
         print(json.dumps(result, default=plain))
     elif show is not None:
@@ -96,7 +96,7 @@ def answer(as_json: bool, result: Any, show: Callable[..., None] | None = None, 
 
 
 def plain(value: Any) -> Any:
-    """Return a NumPy value or the rows of a DataFrame as JSON knows them, None for no number; anything else as text."""
+    """Return a NumPy value or the rows of a DataFrame for JSON, NaN in rows as None; any other value as text."""
     if hasattr(value, "to_dict"):
         return value.astype(object).where(value.notna(), None).to_dict("records")
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
@@ -106,18 +106,19 @@ def plain(value: Any) -> Any:
 
 
 class Rate(rich_progress.ProgressColumn):
-    """How many steps a second takes."""
+    """Column of a progress bar: steps per second."""
 
     def render(self, task: rich_progress.Task) -> Text:
-        """Return the rate of a bar; empty where a step takes a second or more."""
+        """Return the rate of a bar; empty if a step takes a second or more."""
         return Text(f"{task.speed:.0f}/s" if task.speed and task.speed > 1 else "")
 
 
 @contextlib.contextmanager
 def work_bars() -> Iterator[Callable[..., None]]:
-    """Show a bar with rate and time left for every part of some work on a terminal, nothing elsewhere.
+    """Show a progress bar with rate and remaining time for each task; on a terminal only.
 
-    Gives a function ``progress(what, done, total)``; what follows a comma in ``what``, such as a loss, may change.
+    Yields a function ``progress(what, done, total)``. The text of `what` before the first comma names the task; the
+    text behind it, such as a loss, may change.
     """
     done, left = rich_progress.MofNCompleteColumn(), rich_progress.TimeRemainingColumn()
     columns = ("{task.description}", rich_progress.BarColumn(), done, Rate(), left)
@@ -137,7 +138,7 @@ def work_bars() -> Iterator[Callable[..., None]]:
 
 
 def show(table: Table) -> None:
-    """Print a table: as wide as its text in a file or a pipe, folded but never cut on a narrow terminal."""
+    """Print a table: unfolded in a file or pipe; on a terminal long cells are folded, never cut."""
     for column in table.columns:
         column.overflow = "fold"
     console = Console()
@@ -147,7 +148,7 @@ def show(table: Table) -> None:
 
 
 def show_frame(frame: "pd.DataFrame", title: str | None = None) -> None:
-    """Print a DataFrame as a table: numbers with three decimals, empty where there is none."""
+    """Print a DataFrame as a table: numbers with three decimals, NaN as an empty cell."""
     table = Table(*map(str, frame.columns), title=title, title_justify="left")
     for row in frame.itertuples(index=False):
         table.add_row(*(f"{value:.3f}".replace("nan", "") if isinstance(value, float) else str(value) for value in row))
@@ -155,7 +156,7 @@ def show_frame(frame: "pd.DataFrame", title: str | None = None) -> None:
 
 
 def show_rows(title: object, rows: Mapping[str, Any]) -> None:
-    """Print names and texts as a table of two columns; what is empty is left out."""
+    """Print names and texts as a table of two columns, without empty texts."""
     table = Table(title=str(title), show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column()

@@ -10,7 +10,7 @@ from typer import Option
 
 from outcrop.cli.console import answer, say, show_frame, warn
 from outcrop.cli.opening import open_job
-from outcrop.cli.options import AS_JSON
+from outcrop.cli.options import AS_JSON, JOB
 from outcrop.cli.program import app
 from outcrop.cli.tables import picture, show_decisions, show_stages, show_status
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value, number_list, stroke_points
@@ -25,8 +25,8 @@ REPLIES = {"y": "yes", "n": "no", "c": "unknown"}
 
 
 @app.command()
-def status(job: Path, json_: AS_JSON = False) -> None:
-    """Say what is decided and done in a JOB folder, with what parameters, and what would run next."""
+def status(job: JOB, json_: AS_JSON = False) -> None:
+    """Show the decisions, options and results of a JOB, and the next command to run."""
     with open_job(job) as opened:
         report = opened.status()
     answer(json_, report, show_status, job, report)
@@ -34,94 +34,108 @@ def status(job: Path, json_: AS_JSON = False) -> None:
 
 @app.command()
 def decisions(
-    job: Path,
-    export_to: Annotated[OnePath, Option("--export", help="Write all decisions to FILE.")] = None,
-    import_from: Annotated[OnePath, Option("--import", help="Add the decisions, sticks or horizon of FILE.")] = None,
-    class_: Annotated[Text, Option("--class", help="Of sticks or a horizon: the class.")] = None,
-    as_: Annotated[str, Option("--as", help="Sticks or a horizon become strokes or exemplars.")] = "strokes",
-    undo: Annotated[bool, Option("--undo", help="Take back your last decision here.")] = False,
-    redo: Annotated[bool, Option("--redo", help="Do again what was undone.")] = False,
+    job: JOB,
+    export_to: Annotated[OnePath, Option("--export", help="Write all decisions to this file.")] = None,
+    import_from: Annotated[
+        OnePath, Option("--import", help="Add the decisions, fault sticks or horizon in this file.")
+    ] = None,
+    class_: Annotated[Text, Option("--class", help="Class of imported fault sticks or of an imported horizon.")] = None,
+    as_: Annotated[
+        str, Option("--as", help="Import fault sticks or a horizon as strokes or as exemplars.")
+    ] = "strokes",
+    undo: Annotated[bool, Option("--undo", help="Undo your last act: all decisions of one command or click.")] = False,
+    redo: Annotated[bool, Option("--redo", help="Redo the act that you undid last.")] = False,
     json_: AS_JSON = False,
 ) -> None:
-    """Say what was decided in a JOB, by whom, when and from where; nothing in it is ever removed.
+    """List, export, import, undo or redo the decisions in a JOB: exemplars, verdicts, strokes, options and others.
 
-    Positions are survey coordinates, so that decisions travel to another folder or to another version of the survey;
-    those that lie outside another volume are kept and not used. What is imported is added: what a colleague removed or
-    chose as options leaves yours alone, and one --undo takes the whole import back.
+    The list states who decided what, when and from which program; undone decisions stay in it. Positions are survey
+    coordinates, so decisions can be imported into another job, also of another version of the survey; decisions
+    outside its volume are kept but not used. An import adds decisions: exemplars that a colleague removed and options
+    that a colleague chose do not change yours. One --undo undoes the whole import.
     """
     choices = {"--export": export_to, "--import": import_from, "--undo": undo, "--redo": redo}
     asked = [name for name, value in choices.items() if value]
     if len(asked) > 1:
-        raise ValueError(f"{' and '.join(asked)} are several things to do; give one of them a command.")
+        raise ValueError(f"{' and '.join(asked)} cannot be combined; give one option in each command.")
     with open_job(job) as opened:
         if export_to is not None:
             say(f"{counted(opened.log.give(export_to), 'decisions')} written to {export_to}")
             return
         if undo or redo:
-            step(opened, "undo" if undo else "redo")
+            undo_or_redo(opened, "undo" if undo else "redo")
             return
         if import_from is not None:
             from outcrop.job.retrieved import exemplars_outside
 
-            take(opened, import_from, class_, as_)
+            import_file(opened, import_from, class_, as_)
             for text in exemplars_outside(opened):
                 warn(text)
         table = opened.decisions
     answer(json_, table, show_decisions, table, counted(len(table), "decisions"))
 
 
-def take(job: "oc.Job", path: Path, name: Text, what: str) -> None:
-    """Import decisions, or sticks or a horizon as strokes or exemplars, and say what that changed."""
+def import_file(job: "oc.Job", path: Path, name: Text, what: str) -> None:
+    """Import decisions, or sticks or a horizon as strokes or exemplars, and report the changes."""
     from outcrop.job.decisions import import_name
     from outcrop.job.imports import import_words
     from outcrop.job.interpretations import import_exemplars, import_strokes, is_interpretation
 
     if not is_interpretation(path):
         before = job.plan.state
-        say(f"{counted(job.log.take(path), 'decisions')} taken over from {path}")
+        say(f"{counted(job.log.take(path), 'decisions')} imported from {path}")
         for text in import_words(job.log.entries, import_name(path), before, job.plan.state):
             say(text.replace("JOB", str(job.path)))
         return
     if name is None:
-        raise ValueError(f"{path} does not say its class; name it with --class.")
+        raise ValueError(f"{path} names no class; name one with --class.")
     if what not in ("strokes", "exemplars"):
         raise ValueError(f"--as is {what!r}; choose strokes or exemplars.")
     taken = import_strokes(job, path, name) if what == "strokes" else len(import_exemplars(job, path, name))
-    say(f"{counted(taken, what)} of {name} taken over from {path}; --undo takes back what was taken over")
+    say(f"{counted(taken, what)} of {name} imported from {path}; --undo undoes the import")
 
 
-def step(job: "oc.Job", what: str) -> None:
-    """Undo or redo, and say what was changed; where nothing is left to undo, say whose the last decision is."""
+def undo_or_redo(job: "oc.Job", what: str) -> None:
+    """Undo or redo, and show the changed decisions; if there are none, name the author of the last decision."""
     done = job.undo() if what == "undo" else job.redo()
     table = job.decisions
     if done:
         show_decisions(table[table["id"].isin(job.log.entries[-1]["of"])].drop(columns="undone"), f"{what}: done")
         return
-    text = f"There is nothing of {job.log.who} to {what} here."
+    text = f"{job.log.who} has no decision to {what} in {job.path}."
     others = table[~table["undone"] & ~table["what"].isin(["undo", "redo"]) & (table["who"] != job.log.who)]
     if len(others):
         last = others.iloc[-1]
         words = " ".join(str(last[name]) for name in ("what", "class", "where") if last[name])
         own = last["who"].rpartition("-")[0] == job.log.who.rpartition("-")[0]  # another program of the same person
-        way = "undo it there, or here once that program is closed" if own else "that person can undo it"
-        text += f" The last decision is of {last['who']}, from {last['from'] or 'elsewhere'}: {words}; {way}."
+        way = "undo it there, or here after that program is closed" if own else "that person can undo it"
+        text += (
+            f" The last decision was made by {last['who']}, in {last['from'] or 'an unknown program'}: {words}; {way}."
+        )
     say(text)
 
 
 @app.command()
 def paint(
-    job: Path,
-    stroke: Annotated[list[str], Option(help="LINE,TRACE,TIME:TRACE,TIME... on one section. Repeat it.")],
-    class_: Annotated[str, Option("--class", help="A class; erase; or right, wrong: as the labels say, or not.")],
+    job: JOB,
+    stroke: Annotated[list[str], Option(help="Points on one section: LINE,TRACE,TIME:TRACE,TIME... May be repeated.")],
+    class_: Annotated[
+        str,
+        Option(
+            "--class",
+            help="Class to paint; right or wrong: the labels are right or wrong; erase: clear earlier strokes.",
+        ),
+    ],
     radius: Annotated[
-        float | None, Option(help="Samples and traces around the stroke; 4, or 0.5 with --filled.")
+        float | None, Option(help="Radius of the stroke in samples and traces; default: 4, with --filled 0.5.")
     ] = None,
-    along: Annotated[str, Option(help="Sections of the strokes: inline or crossline.")] = "inline",
-    filled: Annotated[bool, Option("--filled", help="Paint all that the closed line encloses.")] = False,
+    along: Annotated[str, Option(help="Direction of the painted sections: inline or crossline.")] = "inline",
+    filled: Annotated[bool, Option("--filled", help="Close the line and paint the area inside.")] = False,
 ) -> None:
-    """Paint a class on a section of a JOB, as on the page; --undo of 'outcrop decisions' takes all strokes back.
+    """Paint a class on sections of a JOB; 'outcrop label' learns from the painted samples.
 
-    330,540,1500:560,1640 goes on inline 330 from crossline 540 at 1500 ms to crossline 560 at 1640 ms.
+    '--stroke 330,540,1500:560,1640' paints inline 330 from crossline 540 at 1500 ms to crossline 560 at 1640 ms.
+    'outcrop decisions JOB --undo' undoes all strokes of the command.
     """
     with open_job(job) as opened, opened.log.act():
         for text in stroke:
@@ -131,25 +145,29 @@ def paint(
 
 @app.command()
 def confirm(
-    job: Path,
-    lines: Annotated[Text, Option(help="These lines, e.g. 310,330; with --from by default all that FILE has.")] = None,
+    job: JOB,
+    lines: Annotated[
+        Text, Option(help="Lines to confirm, e.g. 310,330; default with --from: all lines of the file.")
+    ] = None,
     along: Annotated[str, Option(help="Direction of the lines: inline or crossline.")] = "inline",
-    from_: Annotated[Text, Option("--from", help="Take the labels, the horizon or the fault sticks of FILE.")] = None,
-    above: Annotated[Text, Option(help="Of a horizon: the class above it.")] = None,
-    below: Annotated[Text, Option(help="Of a horizon: the class from it downwards.")] = None,
-    remove: Annotated[bool, Option("--remove", help="These lines are not confirmed any more.")] = False,
+    from_: Annotated[
+        Text, Option("--from", help="Confirm the labels, the horizon or the fault sticks in this file.")
+    ] = None,
+    above: Annotated[Text, Option(help="With a horizon: the class above it.")] = None,
+    below: Annotated[Text, Option(help="With a horizon: the class from it downwards.")] = None,
+    remove: Annotated[bool, Option("--remove", help="Withdraw the confirmation of these lines.")] = False,
     json_: AS_JSON = False,
 ) -> None:
-    """Say that lines of a JOB are right: their labels stay as they are shown and teach the rest of the survey.
+    """Confirm the labels of lines of a JOB: they are fixed as shown, and 'outcrop label' learns from them.
 
-    What is uncertain stays open. Later strokes and exemplars win at their place; nothing computed changes a confirmed
-    sample. With --from, labels that were made elsewhere are confirmed: SEG-Y or Zarr with a table of classes, a horizon
-    with the classes above and below it, or fault sticks, near which samples are faults. 'outcrop decisions JOB --undo'
-    takes back the whole command.
+    Uncertain samples are not confirmed. Later strokes and exemplars override confirmed labels where they lie;
+    predictions never do. With --from, labels made elsewhere are confirmed: a SEG-Y or Zarr label volume with a table
+    of classes, a horizon with the classes above and below it, or fault sticks, near which samples become faults.
+    'outcrop decisions JOB --undo' undoes the whole command.
     """
     wanted = line_list(lines)
     if remove and (from_ or above or below):
-        raise ValueError("--remove takes back what is confirmed; give --from, --above and --below without it.")
+        raise ValueError("--remove withdraws confirmation; leave out --from, --above and --below.")
     if wanted is None and (remove or from_ is None):
         raise ValueError("No lines are named; give some with --lines, for instance --lines 310,330.")
     with open_job(job) as opened:
@@ -162,27 +180,31 @@ def confirm(
     answer(json_, {"lines": done, "along": along, "confirmed": counts["confirmed"]})
     named = f"{along} {', '.join(f'{line:g}' for line in done)}"
     if remove:
-        say(f"{named}: not confirmed any more; {counted(counts['confirmed'], 'lines')} still are")
+        say(f"{named}: no longer confirmed; {counted(counts['confirmed'], 'lines', 'are')} confirmed")
     else:
         say(f"{named}: confirmed, {counted(counts['confirmed'], 'lines')} in all; 'outcrop label {job}' learns from it")
 
 
 @app.command()
 def audit(
-    job: Path,
-    clicks: Annotated[int, Option(help="How many patches or samples to look at.")] = 30,
-    of: Annotated[str, Option(help="patches: the retrieved ones; samples: of the labels.")] = "patches",
-    yes: Annotated[Text, Option(help="Questions whose class is right: their numbers.")] = None,
-    no: Annotated[Text, Option(help="Questions whose class is wrong.")] = None,
-    unknown: Annotated[Text, Option(help="Questions that cannot be answered.")] = None,
-    really: Annotated[Texts, Option("--is", help="Of samples: NUMBER=CLASS, the class of a wrong one.")] = None,
-    seed: Annotated[int, Option(help="Another seed asks about others.")] = 0,
+    job: JOB,
+    clicks: Annotated[int, Option(help="Number of patches or samples to judge.")] = 30,
+    of: Annotated[str, Option(help="patches: retrieved patches; samples: labelled samples.")] = "patches",
+    yes: Annotated[Text, Option(help="Numbers of the questions whose class is right, e.g. 1,4-9.")] = None,
+    no: Annotated[Text, Option(help="Numbers of the questions whose class is wrong.")] = None,
+    unknown: Annotated[Text, Option(help="Numbers of the questions that you cannot answer.")] = None,
+    really: Annotated[
+        Texts, Option("--is", help="With --of samples: NUMBER=CLASS, the right class of a question. May be repeated.")
+    ] = None,
+    seed: Annotated[int, Option(help="Random seed; another seed draws other patches or samples.")] = 0,
     json_: AS_JSON = False,
 ) -> None:
-    """Look at a few random patches or samples of a JOB: how many are right, by class, with intervals of 95 %.
+    """Estimate how many retrieved patches or labelled samples of a JOB are right, from your answers about a few.
 
-    Without answers the questions are drawn into one numbered picture in the JOB folder, and asked one by one on a
-    terminal. Answers are decisions: they are kept, and can be undone.
+    The patches or samples are drawn at random, and each is a question: does it show its class? A numbered picture of
+    all questions is written into the job folder. Answer them with --yes, --no and --unknown; on a terminal they are
+    also asked one by one. The command prints the share of right ones for each class with 95 % intervals. Answers are
+    decisions: the job keeps them, and 'outcrop decisions JOB --undo' undoes them.
     """
     given = {"yes": yes, "no": no, "unknown": unknown}
     answers: dict[str, Any] = {name: number_list(text, f"--{name}") for name, text in given.items() if text}
@@ -204,31 +226,31 @@ def audit(
         return
     still = [str(number) for number, reply in questions["answer"].items() if not reply]
     if len(still) < len(questions):
-        show_frame(estimates, f"{of} that are right, with intervals of 95 %")
+        show_frame(estimates, f"share of right {of}, with 95 % intervals")
     if still:
         more = f"--of {of} " * (of != "patches") + f"--clicks {clicks} " * (clicks != 30)
         more += f"--seed {seed} " * (seed > 0)
         say(f"{len(still)} of {counted(len(questions), 'questions', 'are')} open; look at {path} and answer with")
         say(f"  outcrop audit {job} {more}--yes {','.join(still[:3])} --no ... --unknown ...")
     if older:
-        say(f"{counted(older, 'answers', 'are')} of other patches or labels and not counted here.")
+        say(f"{counted(older, 'answers', 'are')} not counted: the patches or labels changed since.")
 
 
 def prompt_audit(found: "Audit", palette: dict[str, str]) -> None:
-    """Ask the open questions of an audit one by one on a terminal; nothing elsewhere."""
+    """Ask the open questions of an audit one by one on a terminal; do nothing in a pipe or script."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
     what = "Does this patch show" if found.of == "patches" else "Is the sample at the cross"
     for number, row in found.questions[found.questions["answer"] == ""].iterrows():
         amplitudes, box = found.picture(number)
         Console().print(picture(amplitudes, box, palette[row["class"]]))
-        reply = typer.prompt(f"{number}. {what} {row['class']}? y(es), n(o), c(annot tell), q(uit)", default="q")
+        reply = typer.prompt(f"{number}. {what} {row['class']}? y(es), n(o), c(annot decide), q(uit)", default="q")
         kind = REPLIES.get(reply[:1].lower())
         if kind is None:
             return
         name = ""
         if kind == "no" and found.of == "samples":
-            name = typer.prompt(f"   What is it? {', '.join(palette)}; Enter for none of them", default="")
+            name = typer.prompt(f"   What is it? {', '.join(palette)}; Enter if none of them", default="")
         if name in palette and name != row["class"]:
             found.answer(really={number: name})
         else:
@@ -238,15 +260,15 @@ def prompt_audit(found: "Audit", palette: dict[str, str]) -> None:
 
 @app.command()
 def unseen(
-    job: Path,
-    groups: Annotated[int, Option(help="How many groups.")] = 5,
-    seed: Annotated[int, Option(help="Of the groups.")] = 0,
+    job: JOB,
+    groups: Annotated[int, Option(help="Number of groups.")] = 5,
+    seed: Annotated[int, Option(help="Random seed of the grouping.")] = 0,
     json_: AS_JSON = False,
 ) -> None:
-    """Show what nothing you marked looks like: patches unlike all exemplars of a JOB, in a few groups.
+    """Find patches of a JOB that are unlike all its exemplars, and show them in a few groups of similar patches.
 
-    The picture unseen.png in the JOB folder has a row for each group, with the place of every patch; give one to
-    'outcrop retrieve --exemplar' as an exemplar of a new class.
+    Each row of unseen.png in the job folder shows a group, with the position of every patch. Add one of them as an
+    exemplar of a new class: 'outcrop retrieve JOB --exemplar CLASS=INLINE,CROSSLINE,TIME'.
     """
     from outcrop.job.unseen import draw_unseen
 
@@ -256,19 +278,21 @@ def unseen(
     typical = table.groupby("group").first().reset_index().drop(columns="row")
     answer(json_, {"patches": table, "picture": str(path)}, show_frame, typical, "the most typical patch of each group")
     if not json_:
-        say(f"Nothing you marked looks like these: {path}")
+        say(f"Patches unlike all exemplars: {path}")
 
 
 @app.command()
 def clean(
-    job: Path,
-    remove: Annotated[bool, Option("--remove", help="Remove it; without this it is only shown.")] = False,
-    keep: Annotated[Text, Option(help="Older results that may stay, e.g. 2GB, the newest first.")] = None,
+    job: JOB,
+    remove: Annotated[
+        bool, Option("--remove", help="Delete the listed results; without it they are only listed.")
+    ] = False,
+    keep: Annotated[Text, Option(help="Keep the newest of them up to this size, e.g. 2GB.")] = None,
     json_: AS_JSON = False,
 ) -> None:
-    """Say what older decisions and options of a JOB left behind, with sizes; --remove frees the space.
+    """List the results of older decisions and options of a JOB with their sizes; --remove deletes them.
 
-    Decisions, what they lead to now, and labels that are shown are never removed.
+    Decisions, results of the present decisions and labels that are shown are never deleted.
     """
     with open_job(job) as opened:
         rows = opened.clean(keep=memory_budget(keep) if keep else None, dry_run=not remove)

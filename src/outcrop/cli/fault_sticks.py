@@ -21,30 +21,45 @@ if TYPE_CHECKING:
 
 @app.command()
 def faults(
-    source: Annotated[str, Argument(metavar="VOLUME | JOB", help="A volume: all faults; a job: those of a class.")],
-    output: Annotated[Path, Option("--output", "-o", help="FILE.csv, .dat (OpendTect), .charisma, .pol (IRAP).")],
-    format_: Annotated[Text, Option("--format", help="csv, opendtect, charisma or irap.")] = None,
-    along: Annotated[Text, Option(help="Of a volume: pick on inline (default), crossline or both.")] = None,
+    source: Annotated[
+        str, Argument(metavar="VOLUME | JOB", help="A volume: pick all faults; a job: pick the faults of one class.")
+    ],
+    output: Annotated[
+        Path, Option("--output", "-o", help="FILE for the sticks: .csv, .dat (OpendTect), .charisma, .pol (IRAP).")
+    ],
+    format_: Annotated[
+        Text, Option("--format", help="csv, opendtect, charisma or irap; default: by the ending of FILE.")
+    ] = None,
+    along: Annotated[
+        Text, Option(help="Volume only: direction of the sections, inline (default), crossline or both.")
+    ] = None,
     lines: LINES = None,
-    threshold: Annotated[float, Option(help="Likelihood that a stick must reach somewhere.")] = 0.4,
-    class_: Annotated[Text, Option("--class", help="Of a job: the class; by default that named fault.")] = None,
-    accept: Annotated[Text, Option(help="Of a job: sticks of FILE to say yes to, by their number.")] = None,
-    reject: Annotated[Text, Option(help="Of a job: sticks of FILE to say no to.")] = None,
-    forget: Annotated[Text, Option(help="Of a job: sticks of FILE whose yes or no is taken back.")] = None,
-    extend: Annotated[Texts, Option(help="Of a job: STICK=INLINE,CROSSLINE,TIME, a place to extend it to.")] = None,
-    import_from: Annotated[OnePath, Option("--import", help="Of a job: a file of sticks to accept.")] = None,
-    truth: Annotated[OnePath, Option(help="An interpreter's sticks, to score those found.")] = None,
-    velocity: Annotated[float, Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
-    report: Annotated[OnePath, Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
+    threshold: Annotated[float, Option(help="Fault likelihood, 0 to 1, that a stick must exceed at one sample.")] = 0.4,
+    class_: Annotated[
+        Text,
+        Option("--class", help="Job only: class of faults; default: of the last verdict, or the class named fault."),
+    ] = None,
+    accept: Annotated[Text, Option(help="Job only: numbers of sticks in FILE that are right, e.g. 3,12.")] = None,
+    reject: Annotated[Text, Option(help="Job only: numbers of sticks in FILE that are wrong.")] = None,
+    forget: Annotated[Text, Option(help="Job only: numbers of sticks in FILE whose verdict is cleared.")] = None,
+    extend: Annotated[
+        Texts, Option(help="Job only: STICK=INLINE,CROSSLINE,TIME extends a stick to this point. May be repeated.")
+    ] = None,
+    import_from: Annotated[OnePath, Option("--import", help="Job only: file of fault sticks to accept.")] = None,
+    truth: Annotated[OnePath, Option(help="File of an interpreter's fault sticks, to score the picked ones.")] = None,
+    velocity: Annotated[float, Option(help="Velocity in m/s that converts time to depth, for dip and area.")] = 2500.0,
+    report: Annotated[OnePath, Option(help="FILE.html: report with the sticks on sections and a time slice.")] = None,
     device: DEVICES = None,
     header_bytes: HEADER_BYTES = None,
     domain: DOMAIN = None,
     json_: AS_JSON = False,
 ) -> None:
-    """Pick faults of a VOLUME, or those that a JOB shows: sticks to FILE, strike, dip and area to FILE.surfaces.csv.
+    """Pick fault sticks of a VOLUME, or of one class of a JOB, and join them to surfaces with strike, dip and area.
 
-    With --accept, --reject and --extend, numbers of sticks as FILE has them from the last time, a job learns which are
-    meant; 'outcrop decisions --undo' takes such a decision back.
+    The sticks are written to FILE, the surfaces to FILE.surfaces.csv. From a volume all faults are picked; from a job
+    only sticks on which the labels show the class. Give verdicts on the sticks of a job with --accept, --reject and
+    --extend, by the numbers of the sticks in the FILE that exists already: the job keeps the verdicts and learns from
+    them. 'outcrop decisions JOB --undo' undoes them.
     """
     from outcrop.geometry.sticks import format_of, numbered_as, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table
@@ -59,14 +74,16 @@ def faults(
     named = [number for some in judged.values() for number in some]
     twice = [number for number, n in Counter(named).items() if n > 1]
     if twice or len(extended) < len(extend or []):
-        raise ValueError(f"A stick is named twice ({', '.join(map(str, twice)) or '--extend'}); say one thing of each.")
+        raise ValueError(
+            f"A stick is named twice ({', '.join(map(str, twice)) or '--extend'}); give one verdict on each stick."
+        )
     check_files([path for path in (output, report) if path], [path for path in (truth, import_from) if path])
     is_job = (Path(source) / "job.toml").is_file()
     if not is_job and (class_ or judged or extended or import_from):
         options = "--class, --accept, --reject, --forget, --extend and --import"
-        raise ValueError(f"{source} is no job; {options} belong to one.")
+        raise ValueError(f"{source} is not a job folder; {options} need one.")
     if is_job and (along or header_bytes or domain or device):
-        raise ValueError(f"{source} is a job; --along, --header-bytes, --domain and --device belong to a volume.")
+        raise ValueError(f"{source} is a job; --along, --header-bytes, --domain and --device need a volume.")
     before = labels = None
     if is_job:
         with open_job(source) as job, work_bars() as progress:
@@ -77,14 +94,14 @@ def faults(
             longer = [(place, chosen_sticks(before, [number], output)) for number, place in extended.items()]
             if import_from:
                 taken = import_sticks(job, import_from, class_ or "fault")
-                say(f"{counted(taken, 'sticks')} taken over from {import_from}")
+                say(f"{counted(taken, 'sticks')} imported from {import_from}")
             decide_sticks(job, class_, chosen, longer)
             sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
         if before is not None:
             sticks = numbered_as(sticks, before, volume)
             lost = sorted(set(before["stick"]) - set(sticks["stick"]) - set(named))
             if lost and named:
-                say(f"gone too, for a decision counts on lines nearby: sticks {', '.join(map(str, lost))}")
+                say(f"Verdicts also count on nearby lines, so these sticks are gone too: {', '.join(map(str, lost))}")
     else:
         volume, along = open_volume(source, header_bytes, domain), along or "inline"
         real = read_sticks(truth, volume) if truth else None
@@ -99,7 +116,7 @@ def faults(
         name = "crossline" if along == "crossline" else "inline"
         scores = stick_scores(sticks, real[real[name].isin(wanted)] if wanted else real, volume)
         if not scores["sections"]:
-            raise ValueError(f"{truth} has no stick on a line that was picked; name its lines with --lines.")
+            raise ValueError(f"{truth} has no stick on the picked lines; give lines that it has with --lines.")
     if report:
         facts = {"source": source, "threshold": threshold, "along": along, "file": str(output)}
         write_fault_report(report, volume, sticks, table, truth=real, scores=scores, labels=labels, facts=facts)
@@ -111,12 +128,12 @@ def faults(
 
 
 def decide_sticks(job: "oc.Job", name: Text, judged: list[Any], extended: list[Any]) -> None:
-    """Accept, reject, forget and extend sticks of a class; all of it or nothing."""
+    """Accept, reject, extend sticks of a class or clear verdicts on them; decide nothing if one of them is refused."""
     from outcrop.job.faults import extend_stick, extended_stick, judge_sticks
 
     for place, stick in extended:
-        extended_stick(job, stick, place)  # refused before anything is decided
-    with job.log.act():  # one undo takes all of it back
+        extended_stick(job, stick, place)  # checked before anything is decided
+    with job.log.act():  # one undo cancels all of them
         for what, some in judged:
             judge_sticks(job, some, what, name)
         for place, stick in extended:
@@ -136,7 +153,7 @@ def check_files(written: list[Path], read: list[Path]) -> None:
 
 
 def parse_extension(text: str) -> tuple[int, tuple[float, ...]]:
-    """Read the number of a stick and a place, of an --extend option."""
+    """Read the number of a stick and a point from an --extend option."""
     form = "STICK=INLINE,CROSSLINE,TIME"
     number, place = named_value(text, "--extend", form)
     if not number.isdecimal() or place.count(",") != 2:
@@ -145,10 +162,10 @@ def parse_extension(text: str) -> tuple[int, tuple[float, ...]]:
 
 
 def chosen_sticks(before: "pd.DataFrame | None", wanted: list[int], output: Path) -> "pd.DataFrame":
-    """Return sticks of the last time by their numbers."""
+    """Return the sticks with some numbers in the file of the previous run."""
     if before is None:
         raise ValueError(f"{output} does not exist yet; pick without --accept, --reject and --extend first.")
     missing = sorted(set(wanted) - set(before["stick"]))
     if missing:
-        raise ValueError(f"There is no stick {missing[0]}; the file has 0 to {before['stick'].max()}.")
+        raise ValueError(f"{output} has no stick {missing[0]}; choose 0 to {before['stick'].max()}.")
     return before[before["stick"].isin(wanted)]

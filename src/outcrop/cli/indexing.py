@@ -10,7 +10,7 @@ from typer import Option
 
 from outcrop.cli.console import answer, duration, listed, say, warn
 from outcrop.cli.opening import open_job, open_volume, resources
-from outcrop.cli.options import DEVICES, DOMAIN, DRY_RUN_AS_JSON, HEADER_BYTES, MEMORY, SCHEDULER, WORKERS
+from outcrop.cli.options import DEVICES, DOMAIN, DRY_RUN_AS_JSON, HEADER_BYTES, MEMORY, SCHEDULER, VOLUME, WORKERS
 from outcrop.cli.program import app
 from outcrop.cli.texts import Text, numbers
 from outcrop.words import counted
@@ -25,33 +25,49 @@ if TYPE_CHECKING:
 
 @app.command()
 def index(
-    volume: str,
-    output: Annotated[Path, Option("--output", "-o", help="Job folder, by convention NAME.outcrop.")],
-    size: Annotated[Text, Option(help="Patch size, at least 32: 99 (default), height,width, 400ms,2500m.")] = None,
-    step: Annotated[Text, Option(help="From patch to patch: 11, or down,across; by default by survey size.")] = None,
-    along: Annotated[Text, Option(help="Sections to use: inline (default), crossline or both.")] = None,
-    every: Annotated[int | None, Option(help="Use every Nth line (default 1); neighbours are near-copies.")] = None,
-    inlines: Annotated[Text, Option(help="Only inlines FIRST,LAST; auto: all.")] = None,
-    crosslines: Annotated[Text, Option(help="Only crosslines FIRST,LAST; auto: all.")] = None,
-    times: Annotated[Text, Option(help="Only times (or depths) FIRST,LAST; auto: all.")] = None,
-    between: Annotated[Text, Option(help="Centres between two horizons: TOP.txt,BASE.txt; auto: anywhere.")] = None,
-    gain: Annotated[Text, Option(help="Scale to [0, 1] by: volume (one clip, default), agc:MS, or patch.")] = None,
-    clip: Annotated[Text, Option(help="Amplitude that becomes 0 and 1; auto (default): a robust percentile.")] = None,
-    measure: Annotated[Text, Option(help="Compare patches by: encoder (default) or curvelet-svd (paper's).")] = None,
+    volume: VOLUME,
+    output: Annotated[Path, Option("--output", "-o", help="Job folder to write to, by convention NAME.outcrop.")],
+    size: Annotated[
+        Text, Option(help="Patch size: 99 (default), height,width in samples and traces (32 or more), or 400ms,2500m.")
+    ] = None,
+    step: Annotated[
+        Text, Option(help="Samples and traces from one patch to the next: 11, or down,across; auto: by survey size.")
+    ] = None,
+    along: Annotated[Text, Option(help="Direction of the sections: inline (default), crossline or both.")] = None,
+    every: Annotated[int | None, Option(help="Use every Nth line (default 1); neighbours are nearly equal.")] = None,
+    inlines: Annotated[Text, Option(help="Use only inlines FIRST,LAST; auto: all.")] = None,
+    crosslines: Annotated[Text, Option(help="Use only crosslines FIRST,LAST; auto: all.")] = None,
+    times: Annotated[Text, Option(help="Use only times (or depths) FIRST,LAST; auto: all.")] = None,
+    between: Annotated[
+        Text, Option(help="Use only patches with centres between two horizons: TOP.txt,BASE.txt; auto: all patches.")
+    ] = None,
+    gain: Annotated[
+        Text,
+        Option(help="Scaling of amplitudes to [0, 1]: volume (one clip, default), agc:MS (window in ms) or patch."),
+    ] = None,
+    clip: Annotated[
+        Text,
+        Option(help="Amplitude that is scaled to 1, and its negative to 0; auto (default): the 99.5th percentile."),
+    ] = None,
+    measure: Annotated[
+        Text, Option(help="Similarity of patches: encoder (default) or curvelet-svd (the paper's).")
+    ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
     device: DEVICES = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Print the number of patches, time and disk space; compute nothing.")
+    ] = False,
     json_: DRY_RUN_AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
     domain: DOMAIN = None,
 ) -> None:
-    """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
+    """Compute the descriptor of every patch of a VOLUME, for 'outcrop retrieve'; resumes an interrupted run.
 
-    Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given. Options that are not given
-    stay as they were chosen for the job before; 'auto' for size, step, area or clip gives the default again. The
-    default step is as small as the size of the survey allows.
+    Exemplars, verdicts and strokes of the job are kept when size, step or the path of the volume changes. An option
+    that you leave out keeps the value of the last run; 'auto' for size, step, area or clip restores the default. The
+    default step is larger for larger surveys.
     """
     from outcrop.job.costs import check_disk
     from outcrop.job.decisions import Decisions
@@ -61,7 +77,7 @@ def index(
 
     refuse_other_folder(output)
     known: dict[str, Any] = {}
-    with contextlib.suppress(ValueError):  # unreadable: the volume is given again
+    with contextlib.suppress(ValueError):  # an unreadable job.toml: the volume is given here
         known = known_volume(output)
     if known.get("source") == os.path.abspath(volume):
         domain = domain or known["options"].get("domain")
@@ -89,7 +105,9 @@ def index(
         return
     check_disk(output, cost.bytes)
     with resources(workers, scheduler, memory) as where, open_job(output, data) as job:
-        job._held("grid", (job._known["digest"], fitted), lambda: grid)  # refused above, before the folder was touched
+        job._held(
+            "grid", (job._known["digest"], fitted), lambda: grid
+        )  # the options were checked before the folder is written
         job.choose(index=chosen)
         status = job.index(**where, device=device).status
         report = job.status()
@@ -97,17 +115,17 @@ def index(
     reasons = ", ".join(f"{n} {why}" for why, n in skipped.items() if n)
     if not (status == 0).any():
         raise ValueError(f"No patch of {volume} can be described: {reasons}; check its amplitudes with 'outcrop info'.")
-    say(f"{output}: {counted((status == 0).sum(), 'patches')} described" + (f"; skipped {reasons}" if reasons else ""))
+    say(f"{output}: {counted((status == 0).sum(), 'patches')} described" + (f"; skipped: {reasons}" if reasons else ""))
     say_kept(known, report, changed=chosen != before)
 
 
 def parsed(text: Text, parse: Callable[[str], Any]) -> Any:
-    """Return the value of an option; None where it was not given, and ``auto`` itself."""
+    """Return the parsed value of an option; None (not given) and ``auto`` are returned unchanged."""
     return text if text is None or text == "auto" else parse(text)
 
 
 def chosen_area(before: Mapping[str, tuple[float, float]] | None, given: Mapping[Any, Text]) -> Any:
-    """Return the area of an index: the earlier one with the axes that are given now, ``auto`` for the whole survey."""
+    """Return the area of an index: the earlier one, with the axes given now replaced; ``auto`` for the whole survey."""
     area: dict[str, Any] = dict(before or {})
     for name, text in given.items():
         if text == "auto":
@@ -118,39 +136,39 @@ def chosen_area(before: Mapping[str, tuple[float, float]] | None, given: Mapping
 
 
 def say_kept(known: Mapping[str, Any], report: Mapping[str, Any], *, changed: bool) -> None:
-    """Say what an existing job keeps, and how many labelled lines are of an older volume or index now.
+    """Report the decisions that an existing job keeps, and how many of its labelled lines became stale.
 
     Parameters
     ----------
     known : dict
-        What the folder said of the volume before; empty for a new job.
+        Facts of the volume that the folder held before; empty for a new job.
     report : dict
         Status of the job now.
     changed : bool
-        Whether the index has other options than before.
+        Whether the options of the index changed.
     """
     decided, stale = listed(report["decisions"]), report["lines"]["stale"]
-    lines = f"{counted(stale, 'labelled lines', 'are')} of the"
+    lines = counted(stale, "labelled lines", "are")
     if decided:
         say(f"kept: {decided}")
     if known and known["digest"] != report["keys"]["volume"]:
-        older = f"; {lines} samples before (stale)" if stale else ""
+        older = f"; {lines} stale" if stale else ""
         if known["source"] == report["volume"]:
-            warn(f"{known['source']} has other samples than before{older}.")
+            warn(f"The samples of {known['source']} changed{older}.")
         else:
             source = known["source"] or "array"
             warn(
-                f"{report['volume']} has other samples than {source}, the volume of this job so far{older}. "
-                f"To go back, index {source} again."
+                f"{report['volume']} has other samples than {source}, the earlier volume of this job{older}. "
+                f"To return to it, index {source} again."
             )
     elif known and stale and changed:
-        say(f"{lines} index before; 'outcrop label' renews them")
+        say(f"{lines} stale: made from another index; 'outcrop label' labels them again")
 
 
 def announce(
     volume: "xr.DataArray", grid: "PatchGrid", options: "IndexOptions", *, by_size: bool, workers: int | None
 ) -> "Cost":
-    """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift; return the cost."""
+    """Print the cost of an index, measured on a few patches, warn if amplitudes drift, and return the cost."""
     from outcrop.job.costs import index_cost
     from outcrop.volumes.summary import describe
 
@@ -158,7 +176,7 @@ def announce(
     left = f", {grid.left_out} left out at missing traces or outside the area" if grid.left_out else ""
     clip = "none" if grid.clip is None else f"{grid.clip:.4g}"
     step = f"step {grid.step[0]}" if grid.step[0] == grid.step[1] else "step {} down, {} across".format(*grid.step)
-    step += " by the size of the survey (--step chooses another)" if by_size else ""
+    step += " for this size of survey (--step changes it)" if by_size else ""
     say(
         f"{counted(len(grid), 'patches')} of {grid.size[0]} x {grid.size[1]}, {step}{left}; about "
         f"{duration(cost.seconds)} and {cost.bytes / 1e6:.1f} MB; clip {clip}"

@@ -12,7 +12,6 @@ from outcrop.cli.console import answer, duration, say, warn
 from outcrop.cli.opening import open_job, open_volume, resources
 from outcrop.cli.options import (
     BACKGROUND,
-    DEVICES,
     DOMAIN,
     DRY_RUN_AS_JSON,
     HEADER_BYTES,
@@ -20,6 +19,7 @@ from outcrop.cli.options import (
     MEMORY,
     SCHEDULER,
     WORKERS,
+    check_devices,
 )
 from outcrop.cli.program import app
 from outcrop.cli.retrieving import parse_exemplar
@@ -32,35 +32,61 @@ if TYPE_CHECKING:
 
 @app.command()
 def label(
-    job: Annotated[Path, Argument(metavar="JOB", help="A job folder; with --output a volume.")],
-    exemplar: Annotated[Texts, Option(help="Add CLASS=INLINE,CROSSLINE,TIME: a point of the class. Repeat it.")] = None,
-    mapping: Annotated[Text, Option(help="points (default) or a name of oc.MAPPERS.")] = None,
+    job: Annotated[Path, Argument(metavar="JOB", help="Job folder; with --output a volume.")],
+    exemplar: Annotated[
+        Texts, Option(help="Add an exemplar at a position: CLASS=INLINE,CROSSLINE,TIME. May be repeated.")
+    ] = None,
+    mapping: Annotated[
+        Text, Option(help="Method: points (default), or the paper's paper, published or exact, from retrieved patches.")
+    ] = None,
     lines: LINES = None,
-    step: Annotated[Text, Option(help="Samples and traces between patches; auto: a third of the size.")] = None,
-    min_confidence: Annotated[float | None, Option(help="Samples below it, 0 to 1, are uncertain.")] = None,
-    max_error: Annotated[float | None, Option(help="Maximum error rate, e.g. 0.05; chooses --min-confidence.")] = None,
-    with_jobs: Annotated[Texts, Option("--with", help="Learn from this job too. Repeat it; none clears.")] = None,
+    step: Annotated[
+        Text,
+        Option(help="For the paper's mappings: samples and traces from patch to patch; auto: a third of the size."),
+    ] = None,
+    min_confidence: Annotated[
+        float | None, Option(help="Confidence, 0 to 1, below which samples are uncertain; 0 removes the limit.")
+    ] = None,
+    max_error: Annotated[
+        float | None, Option(help="Expected share of wrong labels, e.g. 0.05; chooses --min-confidence.")
+    ] = None,
+    with_jobs: Annotated[
+        Texts,
+        Option("--with", help="Learn from this job on the same volume too. May be repeated; none clears the list."),
+    ] = None,
     background: BACKGROUND = None,
-    mapper: Annotated[OnePath, Option(help="Use the mapper of this job on a volume; needs --output.")] = None,
-    output: Annotated[OnePath, Option("--output", "-o", help="Make this job folder for a volume.")] = None,
-    seed: Annotated[int | None, Option(help="Same seed, same labels; by default the last one, 0 at first.")] = None,
-    device: DEVICES = None,
+    mapper: Annotated[
+        OnePath, Option(help="Label with the fitted mapper of this job, without exemplars; needs --output.")
+    ] = None,
+    output: Annotated[
+        OnePath, Option("--output", "-o", help="Create this job folder; the argument JOB is then a volume.")
+    ] = None,
+    seed: Annotated[
+        int | None, Option(help="Random seed of the mapping; default: of the last run, 0 at first.")
+    ] = None,
+    device: Annotated[
+        Text,
+        Option(callback=check_devices, help="Torch devices for the paper's mappings: cuda, or cuda:0,cuda:1."),
+    ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Say lines, time and disk, and stop; fits.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Fit the mapper, print the number of lines, time and disk space; label nothing.")
+    ] = False,
     json_: DRY_RUN_AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
     domain: DOMAIN = None,
 ) -> None:
-    """Learn from exemplars, strokes and yes and no, and label the volume; goes on where it was stopped.
+    """Label the volume of a JOB, learning from exemplars, verdicts, strokes and confirmed lines; resumes a stopped run.
 
-    Votes are kept: the same command again computes nothing, another limit is applied on reading, and lines of other
-    decisions stay until they are labelled again, marked as stale. Options that are not given stay as they were chosen
-    for the job before; '--with none' clears the jobs to learn from, and '--mapping points' a mapper of another job. To
-    label another volume with the mapper of a job: outcrop label OTHER.sgy -o OTHER.outcrop --mapper JOB. A first job
-    needs no index: outcrop label VOLUME -o JOB --exemplar fault=310,547,1600 --exemplar other=330,700,900. A dry run
-    fits the mapper and keeps it.
+    The first labels of a volume need no index:
+    'outcrop label VOLUME -o JOB --exemplar fault=310,547,1600 --exemplar other=330,700,900'.
+    To label another volume with the mapper of a job: 'outcrop label OTHER.sgy -o OTHER.outcrop --mapper JOB'.
+
+    An option that you leave out keeps the value of the last run; '--mapping points' replaces the mapper of another job.
+    Votes are stored: the same command again computes nothing, and another limit of confidence needs no new votes. Lines
+    that were labelled from older decisions are marked as stale until you label them again.
     """
     from outcrop.job.costs import label_cost
     from outcrop.job.labelling import line_positions
@@ -69,14 +95,14 @@ def label(
     from outcrop.patches.grid import DIRECTIONS
 
     begin, wanted = time.perf_counter(), line_list(lines)
-    LabelOptions(min_confidence=min_confidence, max_error=max_error)  # refused before anything is decided
+    LabelOptions(min_confidence=min_confidence, max_error=max_error)  # checked before anything is decided
     source = None if mapper is None else oc.Job(mapper, origin="shell")
     folder, volume = job, None
     if mapper is not None or output is not None:
         folder, volume = volume_to_label(str(job), mapper, output, header_bytes, domain)
     places = [parse_exemplar(text, "--exemplar") for text in exemplar or []]
     if dry_run and places:
-        raise ValueError("--dry-run decides nothing; leave --exemplar out, or give it without --dry-run.")
+        raise ValueError("--dry-run decides nothing; leave out --exemplar or --dry-run.")
     chosen: dict[str, Any] = {"mapping": mapping, "seed": seed}
     limits: dict[str, Any] = {"min_confidence": min_confidence, "max_error": max_error}
     patches = step if step in (None, "auto") else numbers(str(step), 1, "--step")[0]
@@ -120,15 +146,15 @@ def label(
     limit = labels.attrs["min_confidence"]
     if max_error is not None:
         say(
-            f"For {max_error:.0%} wrong labels a sample needs a confidence of {limit:.2f}, as far as confidence can "
-            f"be trusted: 'outcrop audit {job} --of samples' tells, and corrects it"
+            f"Samples below a confidence of {limit:.2f} are uncertain; {max_error:.0%} of the labels are wrong if the "
+            f"confidence is right; 'outcrop audit {job} --of samples' checks and corrects it"
         )
     elif limit > 0:
-        say(f"Samples below a confidence of {limit:.2f} are uncertain; --min-confidence 0 lifts the limit")
+        say(f"Samples below a confidence of {limit:.2f} are uncertain; --min-confidence 0 removes the limit")
     if status["label"]["mapper"]:
-        say("Labelled by a mapper of another job; --mapping points learns from the exemplars of this one")
+        say("Labelled by the mapper of another job; --mapping points learns from the exemplars of this job")
     counts = status["lines"]
-    stale = f", {counts['stale']} of them of other decisions or options (stale)" if counts["stale"] else ""
+    stale = f", {counts['stale']} of them stale (older decisions or options)" if counts["stale"] else ""
     say(
         f"{folder}: {counts['labelled']} of {counted(counts['total'], 'lines')} labelled{stale}; "
         f"labels.png of {along} {middle}; {duration(time.perf_counter() - begin)}"
@@ -138,18 +164,18 @@ def label(
 def volume_to_label(
     path: str, mapper: OnePath, output: OnePath, header_bytes: Text, domain: Text
 ) -> "tuple[Path, xr.DataArray]":
-    """Return the job folder and the volume to label, where a volume is given in place of a job."""
+    """Return the job folder and the volume to label, if a volume is given in place of a job."""
     from outcrop.volumes.identity import identify, known_volume
 
     if output is None:
         raise ValueError("--mapper needs --output: the job folder of the other volume, e.g. -o OTHER.outcrop.")
     if mapper is not None and output.resolve() == mapper.resolve():
-        raise ValueError(f"--mapper and --output are both {output}; give the other volume a folder of its own.")
+        raise ValueError(f"--mapper and --output are both {output}; choose a new folder for the other volume.")
     volume = open_volume(path, header_bytes, domain)
     known, found = known_volume(output), identify(volume)
     if known and known["samples"] != found["digest"] and known["source"] != found["source"]:
         raise ValueError(
             f"{output} holds the work on {known['source'] or 'an array'}, not on {found['source']}; choose another "
-            f"folder with -o, or say that it changes its volume with 'outcrop index {found['source']} -o {output}'."
+            f"folder with -o, or move the job to this volume with 'outcrop index {found['source']} -o {output}'."
         )
     return output, volume

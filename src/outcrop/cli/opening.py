@@ -1,4 +1,4 @@
-"""How commands open volumes and jobs, and what jobs compute with."""
+"""Open volumes and jobs for commands, with a Dask cluster, memory limit and progress bars."""
 
 import contextlib
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def open_volume(path: str, header_bytes: str | None = None, domain: str | None =
 
 @contextlib.contextmanager
 def open_job(path: str | Path, volume: "xr.DataArray | None" = None) -> "Iterator[oc.Job]":
-    """Open a job for decisions from the shell; what it noticed is said when the command leaves it."""
+    """Open a job for decisions from the shell; print its notes when the command is done."""
     with oc.Job(path, volume=volume, origin="shell") as job:
         try:
             yield job
@@ -34,7 +34,7 @@ def open_job(path: str | Path, volume: "xr.DataArray | None" = None) -> "Iterato
 
 @contextlib.contextmanager
 def resources(workers: int | None, scheduler: str | None, memory: str | None) -> Iterator[dict[str, Any]]:
-    """Give the arguments ``client``, ``memory`` and ``progress`` with which stages of a job are computed."""
+    """Yield the arguments ``client``, ``memory`` and ``progress`` of the methods of a job."""
     budget = memory_budget(memory)
     with cluster(workers=workers, scheduler=scheduler, memory=budget) as client, work_bars() as progress:
         yield {"client": client, "memory": budget, "progress": progress}

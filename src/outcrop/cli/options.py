@@ -1,8 +1,9 @@
 """Options that several commands share."""
 
+from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from outcrop.cli.texts import Text
 
@@ -21,18 +22,25 @@ def check_devices(names: Text) -> Text:
     return names
 
 
-AS_JSON = Annotated[bool, Option("--json", help="Answer in JSON on standard output.")]
-DRY_RUN_AS_JSON = Annotated[bool, Option("--json", help="With --dry-run: in JSON on standard output.")]
-NET = Annotated[bool, Option("--net", help="The labels that 'outcrop train' made, not those of the mapping.")]
+JOB = Annotated[Path, Argument(metavar="JOB", help="Job folder.")]
+VOLUME = Annotated[str, Argument(metavar="VOLUME", help="SEG-Y, ZGY or .npy file, Zarr or MDIO folder, or picture.")]
+AS_JSON = Annotated[bool, Option("--json", help="Print the result as JSON on standard output.")]
+DRY_RUN_AS_JSON = Annotated[bool, Option("--json", help="With --dry-run: print the result as JSON.")]
+NET = Annotated[bool, Option("--net", help="Use the labels of the U-Net of 'outcrop train', not those of the mapping.")]
 HEADER_BYTES = Annotated[
-    Text, Option(help="Bytes of inline and crossline in trace headers: 189,193. Found by default.")
+    Text, Option(help="Bytes of inline and crossline number in the trace headers, e.g. 9,21; default: detected.")
 ]
-DOMAIN = Annotated[Text, Option(help="What samples measure, time or depth, where the file does not say it.")]
-WORKERS = Annotated[int | None, Option(help="Processes of a local Dask cluster; by default threads, on all cores.")]
-SCHEDULER = Annotated[Text, Option(help="Address of a Dask scheduler, e.g. tcp://node1:8786.")]
-MEMORY = Annotated[Text, Option(help="Memory to use, e.g. 2GB; a quarter of the machine by default.")]
-DEVICE = Annotated[Text, Option(callback=check_device, help="A torch device to compute on, e.g. cuda.")]
-DEVICES = Annotated[Text, Option(callback=check_devices, help="Torch devices: cuda (all of them), or cuda:0,cuda:1.")]
-BACKGROUND = Annotated[Text, Option(help="The class that may appear in any patch; found by its name by default.")]
-LINES = Annotated[Text, Option(help="Only these lines, e.g. 310,330: look before a long run.")]
-STALE = Annotated[bool, Option("--stale", help="Take lines of older decisions too.")]
+DOMAIN = Annotated[Text, Option(help="What the samples measure, time or depth, if the file does not state it.")]
+WORKERS = Annotated[
+    int | None, Option(help="Number of processes of a local Dask cluster; default: threads, all cores.")
+]
+SCHEDULER = Annotated[Text, Option(help="Address of a running Dask scheduler, e.g. tcp://node1:8786.")]
+MEMORY = Annotated[Text, Option(help="Memory limit, e.g. 2GB; default: a quarter of the machine's memory.")]
+DEVICE = Annotated[Text, Option(callback=check_device, help="Torch device to compute on, e.g. cuda.")]
+DEVICES = Annotated[Text, Option(callback=check_devices, help="Torch devices: cuda (all GPUs), or cuda:0,cuda:1.")]
+BACKGROUND = Annotated[
+    Text,
+    Option(help="Class of all samples that show no marked structure; default: a class called other or background."),
+]
+LINES = Annotated[Text, Option(help="Only these lines, e.g. 310,330 or 300-340.")]
+STALE = Annotated[bool, Option("--stale", help="Include stale lines: labelled from older decisions or samples.")]

@@ -1,4 +1,4 @@
-"""The command line itself: how a command is run, and how errors and warnings are shown."""
+"""The program ``outcrop``: runs a command and prints errors and warnings."""
 
 import sys
 import warnings
@@ -10,7 +10,6 @@ import outcrop as oc
 from outcrop.cli.console import explain, fail, warn
 
 app = typer.Typer(
-    help="From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -21,19 +20,19 @@ USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer may carry its own copy
 
 
 def main() -> NoReturn:
-    """Run a command: wrong input gives one line on standard error and exit code 2."""
+    """Run a command; wrong input prints one line on standard error and ends with exit code 2."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: warn(message)
             code = app(standalone_mode=False)
-        if code == INTERRUPTED:  # typer turns it into a code
+        if code == INTERRUPTED:  # typer turns Ctrl-C into this code
             raise KeyboardInterrupt
     except USAGE_ERROR as error:
         fail(error.format_message())
     except (ValueError, ImportError) as error:
         fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        fail("Interrupted; run the same command again and it goes on.", code=INTERRUPTED)
+        fail("Interrupted; run the same command again to resume it.", code=INTERRUPTED)
     except MemoryError:
         fail("Not enough memory for this request; choose a smaller area or size.")
     except OSError as error:
@@ -42,7 +41,7 @@ def main() -> NoReturn:
 
 
 def show_version(asked: bool) -> None:
-    """Print the version and stop, where it is asked for."""
+    """Print the version and stop if --version is given."""
     if asked:
         print(f"outcrop {oc.__version__}")
         raise typer.Exit
@@ -54,4 +53,8 @@ def common(
         bool, typer.Option("--version", is_eager=True, callback=show_version, help="Show the version.")
     ] = False,
 ) -> None:
-    """From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels."""
+    """Label seismic volumes from a few exemplars: mark exemplars, label, correct the labels, export.
+
+    A job folder keeps your decisions on a volume and the results. Positions are inline, crossline, and time in ms (or
+    depth in m). The help of a command: 'outcrop COMMAND --help'.
+    """

@@ -4,12 +4,12 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Option
+from typer import Argument, Option
 
 import outcrop as oc
 from outcrop.cli.console import answer, duration, say, show_frame, warn, work_bars
 from outcrop.cli.opening import open_job
-from outcrop.cli.options import AS_JSON, DEVICE, LINES, MEMORY, NET, STALE
+from outcrop.cli.options import AS_JSON, DEVICE, JOB, LINES, MEMORY, NET, STALE
 from outcrop.cli.program import app
 from outcrop.cli.tables import show_comparison, show_gain, show_scores
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value
@@ -20,18 +20,26 @@ from outcrop.words import counted
 
 @app.command()
 def evaluate(
-    job: Path,
-    truth: Annotated[Text, Option(help="Expert labels with FILE.classes.toml, fault sticks or a horizon.")] = None,
-    class_: Annotated[Text, Option("--class", help="Of sticks (default: that named fault) or a top.")] = None,
-    against: Annotated[OnePath, Option(help="Another job on the same survey, to compare its labels.")] = None,
+    job: JOB,
+    truth: Annotated[
+        Text, Option(help="Expert labels (with a table FILE.classes.toml), fault sticks or a horizon.")
+    ] = None,
+    class_: Annotated[
+        Text,
+        Option(
+            "--class", help="Class of the fault sticks (default: the class named fault), or whose top is the horizon."
+        ),
+    ] = None,
+    against: Annotated[OnePath, Option(help="Another job on the same survey, whose labels are compared.")] = None,
     lines: LINES = None,
     net: NET = False,
     json_: AS_JSON = False,
 ) -> None:
-    """Score the labels of a JOB against expert labels or another job; without them, say how stable the labels are.
+    """Score the labels of a JOB against expert labels or another job; without either, measure their stability.
 
-    Expert labels are SEG-Y, .npy or a picture with a table FILE.classes.toml, or Zarr; fault sticks or a horizon of
-    another program are understood too.
+    Expert labels are SEG-Y, .npy or a picture with a table FILE.classes.toml, or Zarr; fault sticks and horizons of
+    other programs are scored too. Stability is the share of labels that do not change when the line is mirrored, made
+    louder, reversed in polarity or labelled with another seed.
     """
     from outcrop.job.interpretations import is_interpretation, score_interpretation
     from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
@@ -40,9 +48,9 @@ def evaluate(
 
     wanted = line_list(lines)
     if against is not None and (truth or net):
-        raise ValueError("--against compares two jobs; give --truth or --net in a command of its own.")
+        raise ValueError("--against compares two jobs; give --truth or --net in a separate command.")
     if net and not truth:
-        raise ValueError("Labels of a net can only be scored; name expert labels with --truth.")
+        raise ValueError("The labels of a net need expert labels to be scored; give them with --truth.")
     with open_job(job) as opened:
         other = None if against is None else oc.Job(against, origin="shell")
         with work_bars() as progress:
@@ -53,7 +61,7 @@ def evaluate(
         for one in (opened, other):
             old = 0 if one is None else sum(one.labelled.values())
             if one is not None and old:
-                warn(f"{counted(old, 'labelled lines', 'are')} of older decisions (stale) in {one.path}.")
+                warn(f"{counted(old, 'labelled lines', 'are')} stale (older decisions) in {one.path}.")
         for line in wanted or []:
             if line not in axis:
                 raise ValueError(f"--lines names {along} {line}, which {job} does not have; choose another.")
@@ -80,16 +88,18 @@ def evaluate(
 
 @app.command()
 def export(
-    job: Path,
-    out: Path,
-    what: Annotated[str, Option(help="label, confidence, score:CLASS, or class:CLASS (0 and 1).")] = "label",
-    format_: Annotated[int, Option("--format", help="SEG-Y sample format: 5 IEEE, 1 IBM, 8 one byte.")] = 5,
+    job: JOB,
+    out: Annotated[Path, Argument(metavar="OUT", help="OUT.sgy, .zarr, .npy or .png, or a folder for a training set.")],
+    what: Annotated[
+        str, Option(help="label, confidence, score:CLASS (votes), or class:CLASS (1 where CLASS is the label, else 0).")
+    ] = "label",
+    format_: Annotated[int, Option("--format", help="SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.")] = 5,
     stale: STALE = False,
-    seed: Annotated[int, Option(help="Of the split of a training set.")] = 0,
+    seed: Annotated[int, Option(help="Random seed of the split of a training set.")] = 0,
     net: NET = False,
     memory: MEMORY = None,
 ) -> None:
-    """Write labels to OUT.sgy (headers of the source), OUT.zarr, OUT.npy, OUT.png, or a training set into a folder."""
+    """Write the labels of a JOB to OUT.sgy (trace headers of the volume), .zarr, .npy or .png, or a training set."""
     from outcrop.job.exports import export as write
     from outcrop.job.training import net_labels
 
@@ -103,21 +113,29 @@ def export(
 
 @app.command()
 def bodies(
-    job: Path,
-    output: Annotated[Path, Option("--output", "-o", help="Folder for the table, tops, bases and pictures.")],
-    classes: Annotated[Texts, Option("--class", help="Only this class; default: all but the background.")] = None,
-    min_samples: Annotated[int, Option(help="Smaller bodies are left out.")] = 1000,
-    velocity: Annotated[float | None, Option(help="Mean velocity in m/s: volumes in m3 of a survey in time.")] = None,
-    fuse: Annotated[bool | None, Option("--fuse/--no-fuse", help="Label the lines across too.")] = None,
-    top: Annotated[Texts, Option(help="CLASS=FILE: compare the top of its largest body with a horizon.")] = None,
+    job: JOB,
+    output: Annotated[Path, Option("--output", "-o", help="Folder for table, horizons and report.")],
+    classes: Annotated[
+        Texts, Option("--class", help="Only this class; default: all but the background. May be repeated.")
+    ] = None,
+    min_samples: Annotated[int, Option(help="Leave out geobodies with fewer samples.")] = 1000,
+    velocity: Annotated[
+        float | None, Option(help="Interval velocity in m/s, for volumes in m3 if the survey is in time.")
+    ] = None,
+    fuse: Annotated[
+        bool | None,
+        Option("--fuse/--no-fuse", help="Label the crossing lines too and add the votes of both directions."),
+    ] = None,
+    top: Annotated[Texts, Option(help="CLASS=FILE: compare the top of the largest geobody with a horizon.")] = None,
     stale: STALE = False,
     memory: MEMORY = None,
     json_: AS_JSON = False,
 ) -> None:
-    """Find the connected bodies of every class of a JOB: a table, tops and bases as horizons (csv, IRAP), pictures.
+    """Find the geobodies of a JOB, and write a table, their tops and bases as horizons (csv, IRAP), and a report.
 
-    With --fuse the lines across are labelled too, so that bodies are not striped; this is the default where every line
-    is labelled.
+    A geobody is a set of connected samples of one class. Labels that are computed line by line vary from line to line,
+    which gives striped geobodies; with --fuse the crossing lines are labelled too and the votes of both directions are
+    added. This is the default if every line is labelled.
     """
     from outcrop.job.bodies import read_tops, top_misfits, write_bodies
     from outcrop.job.inputs import class_name
@@ -142,18 +160,20 @@ def bodies(
 
 @app.command()
 def train(
-    job: Path,
-    epochs: Annotated[int | None, Option(help="Times that every patch is seen; by default 12,000 in all.")] = None,
-    lines: LINES = None,
-    truth: Annotated[Text, Option(help="Expert labels, to score the labels and the net.")] = None,
-    seed: Annotated[int, Option(help="Same seed, same net.")] = 0,
+    job: JOB,
+    epochs: Annotated[
+        int | None, Option(help="Passes over all patches; default: 12,000 patches in all passes together.")
+    ] = None,
+    lines: Annotated[Text, Option(help="Label only these lines with the net, e.g. 310,330 or 300-340.")] = None,
+    truth: Annotated[Text, Option(help="Expert labels, to score the labels of the mapping and of the net.")] = None,
+    seed: Annotated[int, Option(help="Random seed of the initial weights and the training.")] = 0,
     device: DEVICE = None,
     json_: AS_JSON = False,
 ) -> None:
-    """Train a U-Net on the labels of a JOB and label the volume with it; goes on where it was stopped.
+    """Train a U-Net on the labels of a JOB and label the volume with it; resumes a stopped run.
 
-    The net learns from patches of all labelled lines, by the confidence of their labels; uncertain pixels are left
-    out. Use its labels with --net in 'outcrop evaluate' and 'outcrop export'.
+    The net is trained on patches of all labelled lines; the confidence of each label is its weight, and uncertain
+    samples are ignored. To score or export the labels of the net, give --net to 'outcrop evaluate' or 'outcrop export'.
     """
     from outcrop.job.pictures import draw_labels
     from outcrop.job.training import label_with_net, net_gain, train_net
@@ -168,6 +188,6 @@ def train(
             labels = label_with_net(opened, key, net, lines=wanted, progress=progress)
         middle = wanted[0] if wanted else every[len(every) // 2]
         draw_labels(opened, middle, name="net.png", labels=labels)
-        say(f"{job}: the net {key}, and net.png of line {middle}")
+        say(f"{job}: net {key}; net.png shows line {middle}")
         gain = net_gain(opened, truth=truth)
     answer(json_, gain, show_gain, gain)

@@ -8,7 +8,7 @@ from typer import Option
 import outcrop as oc
 from outcrop.cli.console import answer, warn
 from outcrop.cli.opening import open_job, resources
-from outcrop.cli.options import AS_JSON, BACKGROUND, DEVICE, MEMORY, SCHEDULER, WORKERS
+from outcrop.cli.options import AS_JSON, BACKGROUND, DEVICE, JOB, MEMORY, SCHEDULER, WORKERS
 from outcrop.cli.program import app
 from outcrop.cli.tables import show_summary
 from outcrop.cli.texts import Text, Texts, named_value, number_list
@@ -19,28 +19,34 @@ if TYPE_CHECKING:
 
 @app.command()
 def retrieve(
-    job: Path,
-    exemplar: Annotated[Texts, Option(help="Add CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE. Repeat it.")] = None,
-    remove: Annotated[Texts, Option(help="CLASS=INLINE,CROSSLINE,TIME of an exemplar to remove. Repeat it.")] = None,
-    count: Annotated[Text, Option(help="Patches per class: auto (default), 500, or fault=500,salt-dome=200.")] = None,
-    per_exemplar: Annotated[bool | None, Option(help="Share a class's count evenly among its exemplars.")] = None,
+    job: JOB,
+    exemplar: Annotated[
+        Texts, Option(help="Add an exemplar: CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE. May be repeated.")
+    ] = None,
+    remove: Annotated[Texts, Option(help="Remove the exemplar CLASS=INLINE,CROSSLINE,TIME. May be repeated.")] = None,
+    count: Annotated[
+        Text, Option(help="Number of patches for each class: auto (default), 500, or fault=500,salt-dome=200.")
+    ] = None,
+    per_exemplar: Annotated[bool | None, Option(help="Divide the count of a class evenly among its exemplars.")] = None,
     diverse: Annotated[bool, Option("--diverse", hidden=True, help="Without effect.")] = False,
     background: BACKGROUND = None,
     device: DEVICE = None,
-    accept: Annotated[Text, Option(help="Patches that show their class: column row of retrieved.csv.")] = None,
-    reject: Annotated[Text, Option(help="Patches that do not show their class.")] = None,
-    forget: Annotated[bool, Option("--forget", help="Drop what was accepted and rejected before.")] = False,
+    accept: Annotated[
+        Text, Option(help="Patches that show their class: numbers in column row of retrieved.csv, e.g. 12,88.")
+    ] = None,
+    reject: Annotated[Text, Option(help="Patches that do not show their class: numbers in column row.")] = None,
+    forget: Annotated[bool, Option("--forget", help="Clear all earlier verdicts on patches.")] = False,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
     json_: AS_JSON = False,
 ) -> None:
-    """Find the patches that look like the exemplars; writes retrieved.csv and pictures into the JOB folder.
+    """Find patches that resemble the exemplars of a JOB; writes retrieved.csv and pictures into the job folder.
 
-    Say yes and no to what was found with --accept and --reject: the patches are ranked again, and the job remembers.
-    A row taken out of retrieved.csv by hand counts as a no, a row added as a yes. An exemplar is given by the centre of
-    its patch, or as a picture of the size of a patch; those given before stay. The count is kept for the next time;
-    auto ends at the knee of the similarity curve.
+    An exemplar is the patch around a position, or a picture of the size of a patch; it is added to the exemplars of the
+    job. Give verdicts on retrieved patches with --accept and --reject: the job keeps them, and all patches are ranked
+    again. You may also edit retrieved.csv: a row that you delete counts as rejected, a row that you add as accepted.
+    The job keeps --count for later runs; auto ends at the knee of the similarity curve.
     """
     from outcrop.job.pictures import draw_retrieval
     from outcrop.job.table_file import summarise
@@ -48,11 +54,11 @@ def retrieve(
     yes, no = number_list(accept, "--accept"), number_list(reject, "--reject")
     both = set(yes) & set(no)
     if both:
-        raise ValueError(f"Row {min(both)} is both accepted and rejected; say one of them.")
+        raise ValueError(f"Row {min(both)} is both accepted and rejected; give one verdict on it.")
     added = [parse_exemplar(text, "--exemplar") for text in exemplar or []]
     gone = [parse_exemplar(text, "--remove") for text in remove or []]
     if diverse:
-        warn("--diverse has no effect any more; leave it out.")
+        warn("--diverse no longer has an effect; leave it out.")
     with resources(workers, scheduler, memory) as where, open_job(job) as opened:
         verdicts = [(opened._patches_at(rows), what) for rows, what in ((yes, "accept"), (no, "reject")) if rows]
         with opened.log.act():
@@ -77,7 +83,7 @@ def retrieve(
 
 
 def parse_exemplar(text: str, option: str) -> tuple[str, Any]:
-    """Read class and position, or picture, of an option."""
+    """Read the class and the position or picture of an exemplar."""
     form = "CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE"
     name, place = named_value(text, option, form)
     try:
@@ -89,7 +95,7 @@ def parse_exemplar(text: str, option: str) -> tuple[str, Any]:
 
 
 def exemplar_at(job: "oc.Job", name: str, place: list[float]) -> str:
-    """Return the id of the exemplar of a class at a place."""
+    """Return the id of the exemplar of a class at a position."""
     from outcrop.job.inputs import class_name
 
     state = job.log.state()
@@ -98,12 +104,12 @@ def exemplar_at(job: "oc.Job", name: str, place: list[float]) -> str:
         if one.name == first and one.place and list(one.place) == list(place):
             return str(one.id)
     raise ValueError(
-        f"There is no exemplar {name}={','.join(f'{x:g}' for x in place)}; 'outcrop decisions' lists them."
+        f"{job.path} has no exemplar {name}={','.join(f'{x:g}' for x in place)}; 'outcrop decisions' lists them."
     )
 
 
 def parse_count(job: "oc.Job", text: Text) -> Any:
-    """Read a --count option; refuse more patches than there are."""
+    """Read a --count option; refuse more patches than the index has."""
     form = "500, auto, or fault=500,salt-dome=200"
     if text is None or text == "auto":
         return text
@@ -120,13 +126,13 @@ def parse_count(job: "oc.Job", text: Text) -> Any:
 
 
 def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
-    """Return what an interpreter should know of the retrieved patches."""
+    """Return warnings about the retrieved patches, the exemplars and a missing background."""
     from outcrop.job.retrieved import exemplars_outside, warnings
 
     found = [*warnings(weak, int((job.index().status == 0).sum())), *exemplars_outside(job)]
     if job.background is None and len(job.classes) > 1:
         found.append(
-            "No class is the background that may appear in any patch; name one 'other', or say which it is with "
+            "No class is the background that may appear in any patch; name one 'other', or choose one with "
             "--background NAME: labels are much better with it."
         )
     return found

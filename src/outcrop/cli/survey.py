@@ -1,13 +1,13 @@
-"""Commands on a volume alone: info, synth."""
+"""Commands on a volume without a job: info, synth."""
 
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from outcrop.cli.console import answer, say, work_bars
 from outcrop.cli.opening import open_volume
-from outcrop.cli.options import AS_JSON, DOMAIN, HEADER_BYTES
+from outcrop.cli.options import AS_JSON, DOMAIN, HEADER_BYTES, VOLUME
 from outcrop.cli.program import app
 from outcrop.cli.tables import show_facts
 from outcrop.cli.texts import Text, numbers
@@ -17,14 +17,14 @@ from outcrop.words import counted
 
 @app.command()
 def info(
-    volume: str,
+    volume: VOLUME,
     json_: AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
     domain: DOMAIN = None,
-    size: Annotated[str, Option(help="Patch size whose extent in ms and m is shown.")] = "99",
-    picture: Annotated[Text, Option(help="Draw the middle inline to this file, e.g. line.png.")] = None,
+    size: Annotated[str, Option(help="Patch size to show in ms and m: 99, height,width, or 400ms,2500m.")] = "99",
+    picture: Annotated[Text, Option(help="Draw the middle inline into this file, e.g. line.png.")] = None,
 ) -> None:
-    """Show axes, geometry, format and amplitudes of a VOLUME; writes nothing unless --picture names a file."""
+    """Show axes, geometry, format and amplitudes of a VOLUME; writes a file only with --picture."""
     from outcrop.volumes.lengths import parse_size
     from outcrop.volumes.summary import describe, sample_unit
 
@@ -49,17 +49,17 @@ def info(
 
 @app.command()
 def synth(
-    out: Path,
-    shape: Annotated[str, Option(help="Inlines, crosslines, samples.")] = "120,200,256",
-    seed: Annotated[int, Option(min=0, help="Same seed, same volume.")] = 0,
+    out: Annotated[Path, Argument(metavar="OUT", help="SEG-Y file to write: OUT.sgy.")],
+    shape: Annotated[str, Option(help="Number of inlines, crosslines and samples.")] = "120,200,256",
+    seed: Annotated[int, Option(min=0, help="Random seed; the same seed gives the same volume.")] = 0,
 ) -> None:
-    """Write a synthetic volume OUT.sgy with faults, salt domes and chaotic bands, and its truth OUT.truth.sgy."""
+    """Write a synthetic volume OUT.sgy with faults, salt domes and chaotic bands, and its true labels OUT.truth.sgy."""
     from outcrop.datasets.survey import write_synthetic
 
     if out.suffix.lower() not in (".sgy", ".segy"):
-        raise ValueError(f"synth writes SEG-Y, and {out} does not end in .sgy; write {out.with_suffix('.sgy')}.")
+        raise ValueError(f"{out} does not end in .sgy, and synth writes SEG-Y; write {out.with_suffix('.sgy')}.")
     lines, traces, samples = numbers(shape, 3, "--shape")
     spare_survey(out, synthetic=True)
     with work_bars() as progress:
         write_synthetic(out, (lines, traces, samples), seed=seed, progress=progress)
-    say(f"{out} and its truth: {counted(lines, 'inlines')}, {counted(traces, 'crosslines')}, {samples} samples")
+    say(f"{out} and its true labels: {counted(lines, 'inlines')}, {counted(traces, 'crosslines')}, {samples} samples")

@@ -1,4 +1,4 @@
-"""What the command line shows of each kind of result."""
+"""Print the results of commands as tables and sentences."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def sparkline(values: Sequence[float | None], width: int = 48) -> str:
-    """Return numbers as a row of bars, None left blank.
+    """Return numbers as a row of bars; None is blank.
 
     Examples
     --------
@@ -32,13 +32,13 @@ def sparkline(values: Sequence[float | None], width: int = 48) -> str:
 
 
 def show_facts(name: str, facts: Mapping[str, Any]) -> None:
-    """Print what `describe` found in a volume."""
+    """Print the facts of a volume that `describe` returned."""
     amplitude, rms, patch, geometry, unit = (facts[key] for key in ("amplitude", "rms", "patch", "geometry", "unit"))
     flaws = [f"{n} {key.replace('_', ' ')}" for key, n in geometry.items() if key.endswith("traces") and n]
     height = f"{patch['height_' + unit]:g} {unit}" if f"height_{unit}" in patch else f"{patch['samples']} samples"
     width = f"{patch['width_m']:g} m" if "width_m" in patch else f"{patch['traces']} traces"
     looked = counted(len(rms["inline"]), "lines") if len(rms["inline"]) < facts["axes"]["inline"]["count"] else ""
-    clip = "; no clip, for values are 0 to 1" if facts["scaled"] else f"; clip to [0, 1] at {amplitude['clip']:g}"
+    clip = "; no clip, because values are 0 to 1" if facts["scaled"] else f"; clip to [0, 1] at {amplitude['clip']:g}"
     bins, header_bytes = facts["bin_size"], facts["header_bytes"]
     rows = {"format": facts["format"]}
     for axis, a in facts["axes"].items():
@@ -63,7 +63,7 @@ def show_facts(name: str, facts: Mapping[str, Any]) -> None:
 
 
 def show_summary(summary: Mapping[str, Mapping[str, Any]], job: Path, decisions: Mapping[str, int]) -> None:
-    """Print how many patches of every class were retrieved, and how similar they are."""
+    """Print the number of retrieved patches of every class and their similarity."""
     table = Table("class", "patches", "best", "last", "likely wrong")
     for name, row in summary.items():
         table.add_row(name, *map(str, row.values()))
@@ -73,7 +73,7 @@ def show_summary(summary: Mapping[str, Mapping[str, Any]], job: Path, decisions:
 
 
 def show_comparison(found: Mapping[str, Any], job: Path, other: Path) -> None:
-    """Print where the labels of two jobs differ, and whose decisions they come from."""
+    """Print where the labels of two jobs differ, and the decisions that cause it."""
     agree = f"{found['agreement']:.1%} of {counted(len(found['lines']), 'lines')} agree"
     show_frame(found["rows"], f"{job} against {other}: {agree}")
     show_frame(found["differ"].head(8), "lines that differ most, share of the samples")
@@ -81,7 +81,7 @@ def show_comparison(found: Mapping[str, Any], job: Path, other: Path) -> None:
 
 
 def show_stages(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the stages that the present decisions do not use, and which of them were removed."""
+    """Print the results that the present decisions do not use, and which of them were removed."""
     table = Table("stage", "key", "made", "MB", "removed")
     for row in rows:
         size, removed = f"{row['bytes'] / 1e6:.1f}", "yes" if row["removed"] else ""
@@ -92,7 +92,7 @@ def show_stages(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_scores(scores: Mapping[str, Any]) -> None:
-    """Print pixel scores, MIU first, and what is known of the boundaries and zones of each structure."""
+    """Print pixel scores, MIU first, and the scores of boundaries and zones of each structure."""
     import pandas as pd
 
     along = "crosslines" if "crosslines" in scores else "inlines"
@@ -104,10 +104,10 @@ def show_scores(scores: Mapping[str, Any]) -> None:
     show_frame(pd.DataFrame([values], dtype=float), f"{along} {named}")
     if scores["confirmed"]:
         sure = counted(len(scores["confirmed"]), along)
-        say(f"{sure} of {len(lines)} are confirmed: their score is what a person decided, not what was computed")
+        say(f"{sure} of {len(lines)} are confirmed: their score rates a person's labels, not predictions")
     if scores["coverage"] < 1:
         right = scores["PA"] / scores["coverage"] if scores["coverage"] else float("nan")
-        say(f"Uncertain samples count as wrong here; of the {scores['coverage']:.0%} labelled {right:.1%} are right")
+        say(f"Uncertain samples count as wrong; of the {scores['coverage']:.0%} with a label {right:.1%} are right")
     titles = ("boundary off by (median, 95 %)", "zones labelled by half or more", "labelled zones less than half true")
     bodies = Table("structure", *titles)
     down, across = scores.get("units", ("ms", "m"))
@@ -120,24 +120,24 @@ def show_scores(scores: Mapping[str, Any]) -> None:
 
 
 def show_gain(gain: Mapping[str, Any]) -> None:
-    """Print how far a net agrees with the labels it was trained on, and the scores of both where they are known."""
+    """Print the agreement of a net with its training labels, and the scores of both if there are expert labels."""
     import pandas as pd
 
     along = "crosslines" if "crosslines" in gain else "inlines"
     agreement = pd.DataFrame([gain["agreement"]])
-    show_frame(agreement, f"share of the labels that the net repeats, {counted(len(gain[along]), along)}")
+    show_frame(agreement, f"share of labels that the net reproduces, {counted(len(gain[along]), along)}")
     if "rows" in gain:
         scores = pd.DataFrame(gain["rows"]).set_index("what").T
         show_frame(scores.rename_axis("score", axis=0).reset_index(), "against the truth")
 
 
 def show_status(job: Path, report: Mapping[str, Any]) -> None:
-    """Print what is decided and done in a job."""
+    """Print decisions, options and results of a job, and the next command."""
     index, label, lines, disk = (report[key] for key in ("index", "label", "lines", "disk"))
     background = {report["background"]: " (background)"}
     decided = listed(report["decisions"])
     chosen = [f"{name.replace('_', ' ')} {value}" for name, value in label.items() if value and name != "mapping"]
-    edited = " (retrieved.csv was edited by hand: the next retrieve or label takes it)"
+    edited = " (retrieved.csv was edited by hand: the next retrieve or label uses it)"
     patches = "patches {} x {}, step {} x {}".format(*index["size"], *index["step"])
     patches += f", every {index['every']} along {index['along']}"
     used = []
@@ -168,28 +168,28 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
         "unreadable": ", ".join(f"{counted(n, 'lines')} of {name}" for name, n in report["damaged"].items()),
         "next": report["next"],
         "correct next": advice
-        and f"line {advice['line']:g}, least sure around {', '.join(f'{part:g}' for part in place)}",
+        and f"line {advice['line']:g}, lowest confidence around {', '.join(f'{part:g}' for part in place)}",
     }
     show_rows(job, rows)
 
 
 def show_decisions(table: "pd.DataFrame", title: str) -> None:
-    """Print decisions, without their ids and with times to the second."""
+    """Print decisions without their ids, with times to the second."""
     show_frame(table.drop(columns="id").assign(when=table["when"].astype(str).str[:19]), title)
 
 
 def picture(values: np.ndarray, box: Iterable[int], colour: str, *, width: int = 96) -> Text:
-    """Return amplitudes from 0 to 1 as text of two pixels a character, with a frame around a part of them.
+    """Return amplitudes from 0 to 1 as text with two pixels for each character, and a frame around a part.
 
     Parameters
     ----------
     values : array, shape (height, width)
     box : tuple of int
-        Top, left, height and width of what is framed; a single sample gets a cross.
+        Top, left, height and width of the frame; height and width 0 draw a cross.
     colour : str
-        Of the frame, as #rrggbb.
+        Colour of the frame, as #rrggbb.
     width : int
-        Characters of a line at most.
+        Largest number of characters in a line.
     """
     step = max(1, -(-values.shape[1] // width))
     shown = values[::step, ::step]

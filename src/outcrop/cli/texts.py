@@ -1,4 +1,4 @@
-"""How texts of options are read."""
+"""Parse the texts of options."""
 
 import re
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def stroke_points(text: str, along: str) -> list[tuple[float, float, float]]:
 
 
 def number_list(text: Text, option: str) -> list[int]:
-    """Read numbers of an option, none where it was not given.
+    """Read whole numbers and ranges of an option; an empty list if it was not given.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def number_list(text: Text, option: str) -> list[int]:
 
 
 def line_list(text: Text) -> list[int] | None:
-    """Read line numbers of a --lines option."""
+    """Read line numbers of a --lines option; None means all lines."""
     return number_list(text, "--lines") or None
 
 

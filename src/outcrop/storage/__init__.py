@@ -1,1 +1,1 @@
-"""Files that appear whole, results under keys, results held in memory."""
+"""Storage: files written atomically, results under keys, results cached in memory."""

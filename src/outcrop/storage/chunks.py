@@ -1,8 +1,8 @@
-"""Chunks of Zarr arrays that many processes write at once: each whole or not there, and counted only where it is seen.
+"""Chunks of Zarr arrays, written by many processes at once: each complete or missing, and checked by the main process.
 
-Whoever computed a chunk writes it, reads it back and tells its seal: size of its file and checksum of its end. The
-process that keeps the books compares the seal with the file that it sees before the chunk counts as done. Zarr itself
-writes aside and renames, and the checksum that every chunk carries is compared whenever it is read.
+A worker writes a chunk, reads it back and returns its seal: the size of its file and a checksum of the end of the file.
+The main process compares the seal with the file that it sees before it counts the chunk as finished. Zarr writes every
+file under a temporary name and renames it; the checksum in every chunk is compared at every read.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ import google_crc32c
 import numpy as np
 from numcodecs import Zstd
 
-SEEN_WITHIN = (0.05, 0.2, 1.0, 4.0, 10.0)  # seconds until a file is looked for again: folders in a network lag behind
-NOTHING = 2**64 - 1  # offset of a chunk that holds nothing
-END = 4096  # bytes at the end of a file that stand for all of it
-LEFT_AFTER = 60.0  # seconds after which a file that is not whole yet belongs to a process that was killed
+SEEN_WITHIN = (0.05, 0.2, 1.0, 4.0, 10.0)  # pauses in seconds between two looks at a file: network folders show it late
+EMPTY = 2**64 - 1  # offset of a chunk of zeros, which is not stored
+END = 4096  # bytes at the end of a file that its seal covers
+LEFT_AFTER = 60.0  # seconds after which an unfinished file is taken to belong to a killed process
 
 
 def write_chunks(array: Any, axis: int, number: int, values: np.ndarray) -> list[str]:
@@ -32,16 +32,16 @@ def write_chunks(array: Any, axis: int, number: int, values: np.ndarray) -> list
     Parameters
     ----------
     array : zarr.Array
-        In a folder, with a checksum as its last codec.
+        Array in a folder, with a checksum as its last codec.
     axis, number : int
-        Which chunks: all those with this number on that axis.
+        All chunks with this number on this axis are written.
     values : array
-        All that they hold.
+        Values of these chunks.
 
     Returns
     -------
     list of str
-        Seal of every chunk, empty for one that holds nothing and has no file.
+        Seal of every chunk; empty for a chunk of zeros, which has no file.
 
     Examples
     --------
@@ -58,23 +58,23 @@ def write_chunks(array: Any, axis: int, number: int, values: np.ndarray) -> list
     where = (slice(None),) * axis + (slice(number * size, min((number + 1) * size, array.shape[axis])),)
     array[where] = values
     if not np.array_equal(array[where], values):
-        raise OSError(f"{_root(array)} gave back other values than were written to chunk {number}; check the disk.")
+        raise OSError(f"Chunk {number} of {_root(array)} holds other values than were written; check the disk.")
     return chunk_seals(array, axis, number)
 
 
 def write_file(array: Any, number: int, values: Any) -> list[str]:
-    """Write like `write_chunks` where one file holds an entry of the first axis, without going through Zarr.
+    """Write the file of one entry of the first axis like `write_chunks`, but without Zarr.
 
-    Zarr takes ten milliseconds, more than everything else on a short line.
+    Zarr takes ten milliseconds, longer than all other work on a short line.
 
     Parameters
     ----------
     array : zarr.Array
-        With zstd and a checksum as its codecs, whose chunks follow each other along one axis alone.
+        Array with the codecs zstd and checksum, divided into chunks along one axis only.
     number : int
-        Of the entry.
+        Number of the entry.
     values : array
-        All that it holds.
+        Values of the entry.
     """
     _check_seen(array)
     (path,) = _files(array, 0, number)
@@ -87,14 +87,14 @@ def write_file(array: Any, number: int, values: Any) -> list[str]:
     aside.write_bytes(data)
     os.replace(aside, path)
     if path.read_bytes() != data:
-        raise OSError(f"{path} gave back other values than were written to it; check the disk.")
+        raise OSError(f"{path} holds other values than were written; check the disk.")
     return chunk_seals(array, 0, number)
 
 
 def _encoded(array: Any, values: np.ndarray) -> bytes | None:
-    """Return the bytes of the file of one entry of the first axis: its chunks and their offsets; None if all is 0.
+    """Return the content of the file of one entry of the first axis: chunks and offsets; None if all values are 0.
 
-    Chunks at the end of an axis are filled up with 0.
+    Chunks at the end of an axis are padded with 0.
     """
     chunk, file = array.chunks[1:], _file_shape(array)[1:]
     full = np.zeros(file, array.dtype)
@@ -105,12 +105,12 @@ def _encoded(array: Any, values: np.ndarray) -> bytes | None:
     if array.shards is None:
         return chunks[0] or None
     ends = np.cumsum([len(one) for one in chunks])
-    places = [(end - len(one), len(one)) if one else (NOTHING, NOTHING) for one, end in zip(chunks, ends, strict=True)]
+    places = [(end - len(one), len(one)) if one else (EMPTY, EMPTY) for one, end in zip(chunks, ends, strict=True)]
     return b"".join(chunks) + _sealed(np.array(places, "<u8").tobytes()) if any(chunks) else None
 
 
 def _sealed(data: bytes) -> bytes:
-    """Return bytes and their checksum."""
+    """Return bytes followed by their checksum."""
     return data + bytes(google_crc32c.value(data).to_bytes(4, "little"))
 
 
@@ -118,18 +118,18 @@ def _check_seen(array: Any) -> None:
     """Refuse to write to a missing array: another machine may have another folder of the same path."""
     if not (_root(array) / "zarr.json").is_file():
         raise OSError(
-            f"{_root(array)} is not seen by the worker on {socket.gethostname()}; put the job folder where all workers "
-            "have it under the same path."
+            f"{_root(array)} is not visible to the worker on {socket.gethostname()}; put the job folder where all "
+            "workers see it under the same path."
         )
 
 
 def chunk_seals(array: Any, axis: int, number: int) -> list[str]:
-    """Return size and checksum of the files of the chunks at a position on an axis; see `write_chunks`."""
+    """Return the seals of the chunks at a position on an axis; see `write_chunks`."""
     return [_seal(path) for path in _files(array, axis, number)]
 
 
 def confirm_chunks(array: Any, axis: int, number: int, seals: list[str]) -> None:
-    """Compare what this process sees of some chunks with the seals of the process that wrote them."""
+    """Compare the files of chunks with the seals of the process that wrote them; OSError if they stay different."""
     for pause in (*SEEN_WITHIN, None):
         if chunk_seals(array, axis, number) == seals:
             return
@@ -137,27 +137,27 @@ def confirm_chunks(array: Any, axis: int, number: int, seals: list[str]) -> None
             break
         time.sleep(pause)
     raise OSError(
-        f"Chunk {number} of {_root(array)} is not seen here as a worker wrote it; put the job folder where all workers "
-        "and this process have it under the same path, and run the same command again."
+        f"Chunk {number} of {_root(array)} differs from what a worker wrote; put the job folder where all workers "
+        "and this process see it under the same path, and run the same command again."
     )
 
 
 def read_chunk(array: Any, shard: int, number: int) -> np.ndarray:
-    """Read one chunk of a shard without Zarr, which takes a millisecond more; uint8, zstd and a checksum.
+    """Read one chunk of a shard without Zarr, which takes a millisecond longer.
 
     Parameters
     ----------
     array : zarr.Array
-        Of bytes, whose chunks follow each other in a shard along one axis alone.
+        Array of uint8 with the codecs zstd and checksum, whose shards are divided into chunks along one axis only.
     shard : int
         Position on the first axis, along which every shard has one entry.
     number : int
-        Of the chunk in its shard.
+        Number of the chunk in its shard.
 
     Returns
     -------
     array
-        Of the shape of a chunk; a ValueError where its checksum is not that of its bytes.
+        Values of the chunk; zeros if it is not stored. A wrong checksum raises ValueError.
     """
     (path,) = _files(array, 0, shard)
     count = int(np.prod(array.shards) // np.prod(array.chunks))
@@ -165,7 +165,7 @@ def read_chunk(array: Any, shard: int, number: int) -> np.ndarray:
         with open(path, "rb") as file:
             file.seek(-16 * count - 4, os.SEEK_END)
             offset, size = np.frombuffer(_sound(file.read(), path), "<u8").reshape(count, 2)[number].tolist()
-            if offset == NOTHING:
+            if offset == EMPTY:
                 return np.zeros(array.chunks, np.uint8)
             file.seek(offset)
             data = _sound(file.read(size), path)
@@ -175,14 +175,14 @@ def read_chunk(array: Any, shard: int, number: int) -> np.ndarray:
 
 
 def _sound(data: bytes, path: Path) -> bytes:
-    """Return bytes without the checksum at their end, which has to match."""
+    """Return bytes without the checksum at their end, after comparing it."""
     if google_crc32c.value(data[:-4]) != int.from_bytes(data[-4:], "little"):
-        raise ValueError(f"A checksum of {path} is wrong")
+        raise ValueError(f"a checksum of {path} is wrong")
     return data[:-4]
 
 
 def clear_leftovers(array: Any, axis: int, numbers: Iterable[int]) -> None:
-    """Remove files that a killed process left aside while it wrote chunks at some positions on an axis."""
+    """Remove temporary files of chunks at some positions on an axis that a killed process left."""
     for number in numbers:
         for folder in {path.parent for path in _files(array, axis, number)}:
             for path in folder.glob("*.partial"):
@@ -192,7 +192,7 @@ def clear_leftovers(array: Any, axis: int, numbers: Iterable[int]) -> None:
 
 
 def stored_bytes(array: Any) -> int:
-    """Return the bytes that the chunks of an array take on the disk."""
+    """Return the size of the chunks of an array on the disk in bytes."""
     files = (path for path in _root(array).rglob("*") if path.is_file())
     return sum(path.stat().st_size for path in files if path.name != "zarr.json")
 
@@ -209,13 +209,13 @@ def _files(array: Any, axis: int, number: int) -> list[Path]:
 
 
 def _file_shape(array: Any) -> tuple[int, ...]:
-    """Return the shape of what one file holds: a shard of chunks, or a chunk."""
+    """Return the shape of the values in one file: of a shard, or of a chunk if there are no shards."""
     shape: tuple[int, ...] = array.shards or array.chunks
     return shape
 
 
 def _seal(path: Path) -> str:
-    """Return the size of a file and a checksum of its end, where those of its chunks lie; empty where there is none."""
+    """Return the size of a file and a checksum of its end, where the checksums of its chunks lie; empty if missing."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)

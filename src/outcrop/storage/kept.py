@@ -1,4 +1,4 @@
-"""Results that are kept in memory while they are asked for again, up to a number of bytes."""
+"""Cache of arrays in memory, up to a number of bytes."""
 
 import hashlib
 import threading
@@ -12,11 +12,12 @@ MOST_BYTES = 256 << 20  # features of some 35 sections of 951 x 462
 
 
 class Kept:
-    """Arrays by key; those not asked for longest make room for new ones.
+    """Arrays by key; the least recently used ones are dropped when memory is full.
 
     Parameters
     ----------
     most_bytes : int
+        Largest total size of the arrays; the newest array is always kept.
 
     Examples
     --------
@@ -33,7 +34,7 @@ class Kept:
         self._lock = threading.Lock()
 
     def get(self, key: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the array of a key, made where it is missing; nobody may write to it."""
+        """Return the read-only array of a key; compute and keep it with `make` if it is missing."""
         with self._lock:
             if key in self._arrays:
                 self._arrays.move_to_end(key)
@@ -47,7 +48,7 @@ class Kept:
         return made
 
     def clear(self) -> None:
-        """Forget all arrays."""
+        """Drop all arrays."""
         with self._lock:
             self._arrays.clear()
 

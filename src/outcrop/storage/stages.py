@@ -1,4 +1,4 @@
-"""Results of a job, each under the key of everything it was made from; none replaces another."""
+"""Results of a job, each under a key of everything from which it was made; a new result replaces no other."""
 
 import contextlib
 import datetime
@@ -18,7 +18,7 @@ KINDS = ("index", "retrieved", "survey", "mapper", "votes", "net", "faults")
 
 
 def digest(*parts: Any) -> str:
-    """Sixteen hexadecimal digits of anything that JSON can hold; the order of keys does not matter.
+    """Return a digest of values that JSON can store, as sixteen hexadecimal digits; the order of keys has no effect.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def digest(*parts: Any) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as JSON gives it back."""
+    """Return a value after writing it as JSON and reading it again."""
     return json.loads(json.dumps(value, default=_plain))
 
 
@@ -39,7 +39,7 @@ def _plain(value: Any) -> Any:
 
 
 class Stages:
-    """Everything that was computed in a job folder.
+    """The results in a job folder, by stage and key.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Stages:
         return self.root / kind / key
 
     def begin(self, kind: str, inputs: Any) -> str:
-        """Make the folder of a stage where it does not exist, record its inputs, and return its key."""
+        """Create the folder of a stage unless it exists, record its inputs, and return its key."""
         key = digest(kind, inputs)
         folder = self.path(kind, key)
         if not (folder / FACTS).is_file():
@@ -84,18 +84,18 @@ class Stages:
         load: Callable[[Path], Any],
         save: Callable[[Any, Path], Any] = lambda made, path: made.save(path),
     ) -> Any:
-        """Load a file or folder of a stage; make and store it where it is missing or damaged.
+        """Load a file or folder of a stage; compute and store it if it is missing or damaged.
 
         Parameters
         ----------
         stage
-            With ``kind``, ``inputs`` and ``key``.
+            Object with the attributes ``kind``, ``inputs`` and ``key``.
         name : str
-            Of the file or folder.
+            Name of the file or folder.
         make : callable
             Computes the result.
         load : callable
-            Reads it back from its path; raises ValueError where it is damaged.
+            Reads it from its path; raises ValueError if it is damaged.
         save : callable, optional
             ``save(made, path)`` writes it; by default its method ``save``.
         """
@@ -107,13 +107,13 @@ class Stages:
                 set_aside(path)
         self.begin(stage.kind, stage.inputs)
         made = make()
-        if not path.exists():  # another process may have made the same meanwhile
+        if not path.exists():  # another process may have stored the same result meanwhile
             save(made, path)
         self.note(stage.kind, stage.key)
         return made
 
     def facts(self, kind: str, key: str) -> dict[str, Any]:
-        """Return the inputs of a stage and when it was made, empty where it does not exist or cannot be read."""
+        """Return inputs and time of a stage; empty if it does not exist or cannot be read."""
         try:
             found: dict[str, Any] = json.loads((self.path(kind, key) / FACTS).read_text(encoding="utf-8"))
             return found
@@ -121,17 +121,17 @@ class Stages:
             return {}
 
     def note(self, kind: str, *words: Any) -> None:
-        """Record in the journal of a kind that a stage, or a part of it, is finished; the key first."""
+        """Record in the journal of a kind that a stage, or a part of it, is finished; the first word is its key."""
         append_line(self.root / kind / JOURNAL, " ".join(map(str, words)))
 
     def journal(self, kind: str) -> list[list[str]]:
-        """Return the words of every line of the journal of a kind, the oldest first, of stages that still exist."""
+        """Return the words of the lines in the journal of a kind, oldest first, for stages that still exist."""
         lines = [line.split() for line in read_lines(self.root / kind / JOURNAL)]
         exists = {key: (self.path(kind, key) / FACTS).is_file() for key in {words[0] for words in lines if words}}
         return [words for words in lines if words and exists[words[0]]]
 
     def last(self, kind: str) -> str | None:
-        """Return the key of the stage of a kind that was finished last, None where there is none."""
+        """Return the key of the stage of a kind that was finished last, None if no stage was finished."""
         journal = self.journal(kind)
         return journal[-1][0] if journal else None
 
@@ -141,7 +141,7 @@ class Stages:
         return sorted(found, key=lambda key: (self.facts(kind, key).get("made", ""), key))
 
     def sizes(self) -> dict[tuple[str, str], int]:
-        """Return the bytes of every stage: (kind, key) -> size."""
+        """Return the size of every stage in bytes: (kind, key) -> size."""
         return {
             (kind, key): sum(file.stat().st_size for file in self.path(kind, key).rglob("*") if file.is_file())
             for kind in KINDS
@@ -149,17 +149,17 @@ class Stages:
         }
 
     def set_aside(self, kind: str, key: str, name: str) -> None:
-        """Give a damaged part of a stage another name, so that it can be made again and nothing is lost."""
+        """Rename a damaged part of a stage, so that it can be computed again and is not lost."""
         set_aside(self.path(kind, key) / name)
 
     def remove(self, kind: str, key: str) -> None:
-        """Free the space of a stage: first its facts, so that what is left of it counts for nothing if that is cut."""
+        """Delete a stage; its facts first, so that a stage whose deletion is interrupted no longer counts."""
         remove(self.path(kind, key) / FACTS)
         remove(self.path(kind, key))
 
 
 def append_line(path: str | Path, text: str) -> None:
-    """Append a line to a file in one piece; a line that a kill or a full disk cut short is ended first."""
+    """Append a line to a file in one write; a line that a kill or a full disk cut off is ended first."""
     path = no_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
@@ -180,7 +180,7 @@ def append_line(path: str | Path, text: str) -> None:
 
 
 def read_lines(path: str | Path, start: int = 0) -> list[str]:
-    """Return the whole lines of a text file from a byte on; what follows the last line end does not count."""
+    """Return the complete lines of a text file from a byte on; text after the last line end is ignored."""
     path = Path(path)
     if not path.is_file():
         return []

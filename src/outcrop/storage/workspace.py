@@ -1,4 +1,4 @@
-"""The folder a job lives in: whole files, fingerprints, damage. It knows no stage."""
+"""The job folder without its stages: atomic writing, fingerprints of files, damaged files."""
 
 import contextlib
 import datetime
@@ -20,14 +20,14 @@ import tomli_w
 
 import outcrop
 
-FORMAT = 2  # of the job folder; raised when an older program could not read it
+FORMAT = 2  # of the job folder; raised with every change that older programs cannot read
 BLOCK = 4096
-REFUSED = (0.01, 0.03, 0.1, 0.3, 0.6)  # seconds until a refused rename is tried again
-VOLUMES = (".sgy", ".segy", ".zgy", ".vds", ".sgz", ".npy", ".zarr", ".mdio")  # what their names end in
+REFUSED = (0.01, 0.03, 0.1, 0.3, 0.6)  # pauses in seconds before a refused rename is tried again
+VOLUMES = (".sgy", ".segy", ".zgy", ".vds", ".sgz", ".npy", ".zarr", ".mdio")  # endings of the names of volumes
 
 
 class Workspace:
-    """A job folder whose files appear whole.
+    """A job folder whose files are written atomically.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Workspace:
         return self.path / name
 
     def inner_path(self, name: str) -> Path:
-        """Return the path of a file to be written; refused where a link leads out of the folder."""
+        """Return the path of a file to write; ValueError if a link leads out of the folder."""
         path = self.path / name
         if not path.resolve().is_relative_to(self.path.resolve()):
             raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; replace the link by the file.")
@@ -68,11 +68,13 @@ class Workspace:
         try:
             job = tomllib.loads((self / "job.toml").read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ValueError(f"{self / 'job.toml'} cannot be read ({error}); mend it or index again.") from None
+            raise ValueError(
+                f"{self / 'job.toml'} cannot be read ({error}); repair it, or run 'outcrop index' again."
+            ) from None
         if job.get("format") != FORMAT:
             raise ValueError(
                 f"Job {self.path} has format {job.get('format')!r}, this program reads {FORMAT}; give the "
-                f"volume again with 'outcrop index VOLUME -o {self.path}': decisions stay."
+                f"volume again with 'outcrop index VOLUME -o {self.path}': decisions are kept."
             )
         return job
 
@@ -89,9 +91,9 @@ class Workspace:
 
 
 class DoneLog:
-    """Numbers of the blocks that are written, one a line, ``!7`` where block 7 is no longer sound.
+    """File with the numbers of finished blocks, one in each line; ``!7`` cancels block 7.
 
-    A line that a kill cut short does not count.
+    A line that a kill cut off does not count.
 
     Examples
     --------
@@ -106,7 +108,7 @@ class DoneLog:
         self.path = Path(path)
 
     def read(self) -> set[int]:
-        """Return the numbers so far."""
+        """Return the numbers of finished blocks."""
         lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.is_file() else []
         found: set[int] = set()
         for line in lines:
@@ -116,26 +118,26 @@ class DoneLog:
         return found
 
     def add(self, number: int) -> None:
-        """Note that a block is written."""
+        """Record that a block is finished."""
         self._append(f"{number}")
 
     def drop(self, number: int) -> None:
-        """Note that a block has to be made again."""
+        """Record that a block must be computed again."""
         self._append(f"!{number}")
 
     def _append(self, text: str) -> None:
         with open(no_link(self.path), "a+b") as handle:
             handle.seek(max(0, handle.seek(0, os.SEEK_END) - 1))
-            cut_short = handle.read() not in (b"", b"\n")  # on a full disk: its number must not run into this one
+            cut_short = handle.read() not in (b"", b"\n")  # by a full disk: the two numbers must not join
             handle.write((b"?\n" if cut_short else b"") + f"{text}\n".encode())
 
 
 @contextlib.contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
-    """Give a path to write to that becomes `path` on a clean exit and vanishes on an error.
+    """Yield a temporary path, which is renamed to `path` at the end and removed after an error.
 
-    Threads and processes may write the same file at once: the last one stays. Of folders the first one stays, since
-    writers of one folder write the same. What a killed process left is cleared by the next writer of that name.
+    If several threads or processes write the same file at once, the last one is kept. Of folders the first one is kept,
+    because all writers of one folder write the same. The next writer of a name removes what killed processes left.
     """
     path = Path(path)
     existed = _is_filled(path)
@@ -154,13 +156,13 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 
 def refuse_volume_name(path: str | Path) -> None:
-    """Refuse to write a table or a page under a name that volumes have."""
+    """Refuse to write a table or a page to a file with the ending of a volume."""
     if Path(path).suffix.lower() in VOLUMES:
         raise ValueError(f"{path} is the name of a volume; choose another name for the output.")
 
 
 def spare_survey(path: str | Path, *, synthetic: bool = False) -> None:
-    """Refuse to replace a SEG-Y file that Outcrop did not write, as its text header tells, or a synthetic volume."""
+    """Refuse to replace a synthetic volume, or a SEG-Y file whose text header does not name Outcrop."""
     path = Path(path)
     if not path.is_file():
         return
@@ -174,10 +176,10 @@ def spare_survey(path: str | Path, *, synthetic: bool = False) -> None:
 
 
 def _replace(aside: Path, path: Path) -> None:
-    """Rename; where it is refused, as on Windows while a reader has the old file open, for a second again."""
+    """Rename, and try again for a second if it is refused, as by Windows while a reader has the old file open."""
     if aside.is_dir():
         with contextlib.suppress(OSError):
-            path.rmdir()  # Windows replaces no folder, not even an empty one
+            path.rmdir()  # Windows does not replace a folder, even an empty one
     for pause in REFUSED:
         try:
             return os.replace(aside, path)
@@ -187,17 +189,17 @@ def _replace(aside: Path, path: Path) -> None:
 
 
 def _is_filled(path: Path) -> bool:
-    """Return whether a path is a folder that holds something."""
+    """Return whether a path is a folder that is not empty."""
     return path.is_dir() and any(path.iterdir())
 
 
 def _aside_prefix(path: Path) -> str:
-    """Return the start of the names that writers on this host give a file while it is not whole."""
+    """Return the start of the temporary names of a file that writers on this host use."""
     return f".{path.name}.{socket.gethostname()}-"
 
 
 def _clear_leftovers(path: Path) -> None:
-    """Remove what dead processes of this host left of a file; process numbers of other hosts tell nothing here."""
+    """Remove temporary files of dead processes of this host; processes of other hosts cannot be checked here."""
     pattern = re.compile(re.escape(_aside_prefix(path)) + r"(\d+)-\d+\.part")
     for name in os.listdir(path.parent) if path.parent.is_dir() else []:
         match = pattern.fullmatch(name)
@@ -206,17 +208,17 @@ def _clear_leftovers(path: Path) -> None:
 
 
 class Damaged(ValueError):
-    """A store that was written by this program holds something else now."""
+    """Error: a store no longer holds what this program wrote."""
 
 
 @contextlib.contextmanager
 def damage(store: Any, remedy: str) -> Iterator[None]:
-    """Turn whatever a decoder throws at a damaged store into one clear line."""
+    """Raise `Damaged` with store, cause and remedy for any error of a decoder; errors of the disk pass."""
     try:
         yield
     except OSError as error:
         if error.errno is not None and not isinstance(error, FileNotFoundError):
-            raise  # the disk, not the store
+            raise  # an error of the disk, not of the store
         raise Damaged(f"{store} is damaged ({_first_line(error)}); {remedy}.") from error
     except Exception as error:
         raise Damaged(f"{store} is damaged ({_first_line(error)}); {remedy}.") from error
@@ -227,7 +229,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def set_aside(path: str | Path) -> None:
-    """Give a damaged file or folder another name, so that it can be made again and nothing is lost."""
+    """Rename a damaged file or folder, so that it can be computed again and is not lost."""
     path, number = Path(path), 1
     while path.with_name(f"{path.name}.damaged-{number}").exists():
         number += 1
@@ -236,7 +238,7 @@ def set_aside(path: str | Path) -> None:
 
 
 def no_link(path: str | Path) -> Path:
-    """Return the path of a file to append to; refused where it is a link, which may lead out of the job."""
+    """Return the path of a file to append to; ValueError if it is a link, which may lead out of the job."""
     path = Path(path)
     if path.is_symlink():
         raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; replace the link by the file.")
@@ -253,12 +255,12 @@ def remove(path: str | Path) -> None:
 
 
 def fingerprint(path: str | Path) -> dict[str, Any]:
-    """Return size, time and a sha256 of evenly spaced blocks of a file or folder, which identify it."""
+    """Return size, time and a SHA-256 of evenly spaced blocks, which identify a file or folder."""
     path = Path(path)
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     digest, size = hashlib.sha256(), sum(file.stat().st_size for file in files)
     spacing = max(1, size // 256)
-    position = 0  # of the file's first byte among all bytes
+    position = 0  # of the first byte of the file among the bytes of all files
     for file in files:
         length = file.stat().st_size
         digest.update(f"{file.relative_to(path)}:{length}".encode() if file != path else b"")
