@@ -1,4 +1,4 @@
-"""Labels as they are exported: named codes, blocks of lines, attributes as JSON has them."""
+"""Parts common to all exports: provenance, blocks of lines that are read together, and folders."""
 
 import json
 from contextlib import AbstractContextManager
@@ -17,7 +17,7 @@ BLOCK = 1 << 26  # bytes of labels held at once, unless LINES lines are more
 
 
 def provenance_of(labels: Dataset, given: dict[str, Any] | None) -> dict[str, Any]:
-    """What labels were made from, as JSON has it: as given, or as they tell it; empty where nobody does."""
+    """Return the given provenance as JSON values, by default that of the labels; empty if the labels have none."""
     found: dict[str, Any] = as_json(given if given is not None else labels.attrs.get("provenance") or {})
     return found
 

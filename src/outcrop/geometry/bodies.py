@@ -304,7 +304,7 @@ class _Growing:
         self.parts: list[Pieces] = []
         self.pairs: list[np.ndarray] = []
         self.count = 0
-        self.last = np.zeros(0, np.int64)  # numbers of the pieces on the last line so far, 0 where there is none
+        self.last = np.zeros(0, np.int64)  # number of the piece at every sample of the last line, 0 outside
 
     def add(self, slab: Slab, inside: np.ndarray, *, touches: bool) -> None:
         """Add the next slab, given where the class is in it, and whether it touches the slab before."""

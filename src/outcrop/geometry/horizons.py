@@ -29,7 +29,7 @@ def horizon_table(surface: DataArray, volume: DataArray | None = None) -> pd.Dat
     Parameters
     ----------
     surface : DataArray
-        On inline and crossline, NaN where there is none, as `outcrop.surface` gives it.
+        Time or depth on inline and crossline, NaN on traces without the surface, as `outcrop.surface` returns it.
     volume : DataArray, optional
         Gives x and y, see `trace_coordinates`; without it the table has none.
     """

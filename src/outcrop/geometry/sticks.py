@@ -104,8 +104,8 @@ def read_sticks(path: str | Path, volume: DataArray, *, format: str | None = Non
     ----------
     path, format
         As in `write_sticks`. A csv needs the columns stick, inline, crossline and time (or depth); surface and
-        likelihood where they are known; section where sticks are counted anew on each. OpendTect files need X, Y, Z and
-        the number of the stick.
+        likelihood where they are known; section if the numbers of sticks start again on every section. OpendTect files need
+        X, Y, Z and the number of the stick.
     volume : DataArray
         Gives inline and crossline of X and Y, and the name of the vertical axis.
 

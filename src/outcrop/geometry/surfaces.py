@@ -48,7 +48,7 @@ def join_sticks(
     Returns
     -------
     DataFrame
-        With a column `surface` in front; sorted by surface and stick, sticks counted anew.
+        With a column `surface` in front; sorted by surface and stick, sticks numbered from 0 in this order.
     """
     kept_columns = (name for name in ("likelihood", "accepted", "along") if name in sticks)
     columns = ["surface", "stick", *volume.dims, *kept_columns]
@@ -154,7 +154,7 @@ class _Surfaces:
         self.held = [{(one.direction, one.line): [(one.samples[0], one.samples[-1])]} for one in courses]
 
     def members(self, chosen: list[int]) -> dict[int, list[int]]:
-        """Sticks of every set, by its root, of those chosen."""
+        """Return root -> sticks of every set, of the chosen sticks alone."""
         found = defaultdict(list)
         for n in chosen:
             found[self.sets[n]].append(n)
