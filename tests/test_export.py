@@ -77,7 +77,7 @@ def assert_like(source, path, values, *, format, tolerance=0.0):
 @pytest.mark.parametrize("endian", ["big", "little"])
 @pytest.mark.parametrize("format", [1, 5, 8])
 def test_labels_have_the_headers_of_their_source(tmp_path, format, endian, order):
-    """Whatever the sorting, byte order and sample format, a label stands at its trace."""
+    """For every sorting, byte order and sample format, each label is written to its own trace."""
     source = write_by_segyio(tmp_path / "a.sgy", np.zeros((12, 5)), endian=endian, order=in_order(order))
     labels = labels_for(source)
     export_segy(labels, tmp_path / "b.sgy", like=source, format=format)
@@ -107,8 +107,8 @@ def test_real_files_lend_their_headers(tmp_path, name, format):
     assert_like(source, tmp_path / "b.sgy", labels["label"], format=format)
 
 
-def test_nobody_takes_it_for_amplitudes(tmp_path):
-    """The text header says what the file is, what codes mean, where it comes from and who made it."""
+def test_the_text_header_states_that_the_file_holds_no_amplitudes(tmp_path):
+    """The text header names the content of the file, the meaning of codes, the source, and the version of Outcrop."""
     source = write_by_segyio(tmp_path / "survey.sgy", np.zeros((12, 5)))
     labels = labels_for(source)
     for what, title in [
@@ -233,7 +233,7 @@ def test_exports_tell_what_they_were_made_from(tmp_path):
 
 
 def test_lines_without_labels_become_zero(tmp_path):
-    """Labels of one line, and of some of its traces and samples, leave the rest of the file 0."""
+    """If labels cover one line, or some of its traces and samples, the remaining samples of the file are 0."""
     source = write_by_segyio(tmp_path / "a.sgy", np.zeros((12, 5)))
     full = labels_for(source)
     for traces, samples in [(slice(1, 3), slice(2, 5)), ([0, 1, 3], [4, 0, 1]), ([3, 0], slice(None))]:
@@ -496,7 +496,7 @@ def test_splits_share_every_class_and_follow_the_seed():
 
 
 def test_a_missing_split_folder_or_torch_is_named(tmp_path, survey, monkeypatch):
-    """One line says what is there, what to make, or what to install."""
+    """The message names the existing splits, the missing file, or the package to install."""
     volume, labels = survey
     grid = PatchGrid(volume.isel(inline=slice(0, 4)), size=16, step=16)
     export_training_set(labels, tmp_path / "set", volume=volume, grid=grid)

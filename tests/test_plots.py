@@ -1,4 +1,4 @@
-"""Colours of classes: told apart by everybody, and used where a class is drawn."""
+"""Colours of classes: distinct for every kind of colour vision, and used in every figure."""
 
 import numpy as np
 import xarray as xr
@@ -42,8 +42,8 @@ def test_cielab_of_known_colours():
     np.testing.assert_allclose(cielab(["white", "red"], "everybody"), [[100, 0, 0], [53.24, 80.09, 67.2]], atol=0.02)
 
 
-def test_classes_are_told_apart_by_the_colour_blind():
-    """Blue and limegreen, the colours of before, differ by 9; ten is seen side by side, twice that from memory."""
+def test_colours_of_classes_are_distinct_with_colour_blindness():
+    """A difference of 10 is visible side by side, 20 from memory; former blue and limegreen differed by 9."""
     standard = [colour for name, colour in plots.COLOURS.items() if name != "uncertain"]
     assert smallest_difference(["#32cd32", "#ff3030", "#4169e1", "#00c8c8"]) < 10
     assert smallest_difference(standard) > 50
@@ -66,7 +66,7 @@ def test_labels_are_drawn_in_the_colours_that_were_chosen():
     np.testing.assert_allclose(patch.get_facecolor()[:3], to_rgb("#123456"))
 
 
-def test_twelve_classes_are_told_apart():
+def test_twelve_classes_have_distinct_colours():
     """Twelve classes have twelve colours, and a legend that hides neither the section nor its title."""
     names = [f"class {number}" for number in range(12)]
     assert len(set(plots.colours(names).values())) == 12

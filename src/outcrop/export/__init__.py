@@ -1,1 +1,1 @@
-"""Labels out into the user's world: SEG-Y, Zarr, training sets."""
+"""Export of labels as SEG-Y, Zarr, NumPy arrays, pictures and training sets."""

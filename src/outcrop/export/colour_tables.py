@@ -8,11 +8,11 @@ from xarray import Dataset
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.plots.colours import COLOURS, colours
 
-NOTHING = "#ffffff"  # colour of what is not labelled
+NOTHING = "#ffffff"  # colour of samples that are not labelled
 
 
 def code_colours(labels: Dataset) -> dict[int, str]:
-    """Colour of every code that has a meaning, as #rrggbb."""
+    """Return code -> colour as #rrggbb, for 0, the codes of the classes, and uncertain."""
     from matplotlib.colors import to_hex
 
     found = colours(list(labels.attrs["classes"]), labels.attrs.get("colours"))
@@ -21,14 +21,13 @@ def code_colours(labels: Dataset) -> dict[int, str]:
 
 
 def colour_tables(path: Path, labels: Dataset, *, lowest: int) -> dict[Path, str]:
-    """Colour tables of Petrel and OpendTect as text by path: 256 colours, one for each code from the lowest on."""
+    """Return path -> text of the colour tables for Petrel and OpendTect: 256 colours, for the codes from `lowest` on."""
     palette = code_colours(labels)
     codes = [UNCERTAIN if code == -1 else code for code in range(lowest, lowest + 256)]
-    shown = [palette.get(code, NOTHING) for code in codes]
-    rgb = [bytes.fromhex(colour[1:]) for colour in shown]
+    rgb = [bytes.fromhex(palette.get(code, NOTHING)[1:]) for code in codes]
     opaque = [code > 0 and code in palette for code in codes]
     alut = "".join(f"{r},{g},{b},{255 * seen}\n" for (r, g, b), seen in zip(rgb, opaque, strict=True))
-    # A settings file of OpendTect: three header lines, then keys; segments make it jump, not fade, between codes.
+    # OpendTect: four header lines, then keys. With segments, colours change abruptly between codes.
     lines = ["dTect V6.6", "Default settings", datetime.datetime.now().strftime("%a %d %b %Y, %X"), "!"]
     lines += [f"1.Name: {path.stem}", "1.Marker color: 0`0`0`0", "1.Undef color: 255`255`255`0", "1.Nr segments: 256"]
     lines += [f"1.Transparency.{i}: {i / 255:.6g}`{0 if seen else 255}" for i, seen in enumerate(opaque)]

@@ -1,4 +1,4 @@
-"""Labels as a NumPy file or, of one section, as a picture: for volumes that came as one."""
+"""Export of labels as a NumPy array, or of one section as a picture."""
 
 import os
 from pathlib import Path
@@ -23,8 +23,9 @@ def export_array(labels: Dataset, path: str | Path, *, what: str = "label", memo
     labels : Dataset
         As for `export_segy`.
     path : path
-        File to make, whole or not at all. A .npy file has the axes (inline, crossline, time or depth), or (time,
-        trace) where the labels are of such a file; a .png is one section, rows downwards, codes as indices of colours.
+        File to write; if writing fails, it does not change. A .npy file has the axes (inline, crossline, time or
+        depth), or (time, trace) if the labelled volume is a .npy file with these two axes. A .png is one section, time
+        downwards, with codes as indices of colours.
     what : str
         As for `export_segy`; confidence and scores are 0 to 255.
     memory : int, optional
@@ -36,7 +37,7 @@ def export_array(labels: Dataset, path: str | Path, *, what: str = "label", memo
     if path.exists() and not origin.is_file():
         raise ValueError(f"{path} is already there and was not written by Outcrop; remove it or choose another name.")
     if path.suffix == ".png" and len(values) > 1:
-        raise ValueError(f"A picture holds one section, the labels have {len(values)} inlines; write OUT.npy.")
+        raise ValueError(f"A picture holds one section, but the labels have {len(values)} inlines; write OUT.npy.")
     section = path.suffix == ".png" or (
         source.endswith(".npy") and os.path.isfile(source) and np.load(source, mmap_mode="r").ndim == 2
     )
@@ -56,14 +57,14 @@ def export_array(labels: Dataset, path: str | Path, *, what: str = "label", memo
             for span in line_spans(values, memory):
                 array[span] = values[span].values if code is None else values[span].values == code
             array.flush()
-            del array  # Windows moves no file that is mapped
+            del array  # Windows cannot move a mapped file
     write_json(origin, provenance_of(labels, None))
     if what == "label":
         class_table.write_class_table(path, labels.attrs["classes"])
 
 
 def _save_picture(path: Path, codes: np.ndarray, labels: Dataset | None) -> None:
-    """Save codes in the colours of their classes, anything else in grey."""
+    """Save a picture: codes in the colours of the labels' classes, or without labels in grey."""
     from PIL import Image
 
     image = Image.fromarray(np.ascontiguousarray(codes))

@@ -1,4 +1,4 @@
-"""Labels, confidence or scores as SEG-Y on the grid of a volume."""
+"""Export of labels, confidence or scores as SEG-Y on the grid of a volume."""
 
 import datetime
 import json
@@ -24,8 +24,8 @@ from outcrop.volumes.neighbours import line_spacing
 from outcrop.volumes.opening import segy_geometry
 from outcrop.volumes.summary import sample_unit
 
-TEXT_LINES, TEXT_WIDTH = 38, 75  # that a SEG-Y text header has for us
-PLAIN = str.maketrans("[]{}", "()()")  # brackets differ between the EBCDIC tables of other programs
+TEXT_LINES, TEXT_WIDTH = 38, 75  # lines of the SEG-Y text header that Outcrop fills, and their width in characters
+PLAIN = str.maketrans("[]{}", "()()")  # the codes of [ ] { } differ between EBCDIC tables
 
 
 def export_segy(
@@ -38,37 +38,38 @@ def export_segy(
     memory: int | None = None,
     provenance: dict[str, Any] | None = None,
 ) -> None:
-    """Write labels, their confidence or the score of a class as SEG-Y, with a text header that says so.
+    """Write labels, their confidence, or the score or mask of a class as SEG-Y, with a text header that describes them.
 
     Parameters
     ----------
     labels : Dataset or DataArray, dims (inline, crossline, time or depth)
-        As `label_volume` gives it, or codes alone; ``attrs["classes"]`` names the codes 1, 2, ..., and
-        ``attrs["colours"]``, class -> colour, may give them colours.
+        As `label_volume` returns it, or codes alone; ``attrs["classes"]`` names the codes 1, 2, ..., and
+        ``attrs["colours"]``, class -> colour, is optional.
     path : path
-        File to make, whole or not at all.
+        File to write; if writing fails, it does not change.
     like : path or volume, optional
-        SEG-Y file the labels belong to, or the volume that `open_volume` made of it: its trace headers are copied byte
-        for byte, its binary header but for the sample format. A volume from elsewhere gives its axes, and X and Y where
-        it has them. What has no label becomes 0. Without it the file holds the lines that `labels` has.
+        SEG-Y file of the labelled volume, or the volume that `open_volume` opened from it: its trace headers are copied
+        byte for byte, and its binary header except the sample format. A volume of another format gives its axes, and X
+        and Y if it has them. Samples without a label become 0. By default the file holds the lines of `labels`.
     what : str
-        ``label``, ``confidence`` or ``score:CLASS`` in percent, or ``class:CLASS``: 1 where that is the label, else 0.
+        ``label``, ``confidence`` or ``score:CLASS`` in percent, or ``class:CLASS``: 1 where this is the label, else 0.
     format : int
         SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.
     memory : int, optional
-        Bytes to use; a sixteenth of it, 64 MB at the most, for lines read together.
+        Bytes of memory to use; blocks of lines that are read together have a sixteenth of it, 64 MB at most.
     provenance : dict, optional
-        What the labels were made from (version, sha256 of the volume, keys ...); by default
-        ``labels.attrs["provenance"]``. It goes into ``FILE.provenance.json`` and, as far as it fits, into the text
+        Version, sha256 of the volume, keys and other data from which the labels were made; by default
+        ``labels.attrs["provenance"]``. It is written to ``FILE.provenance.json`` and, as far as it fits, to the text
         header.
 
     Notes
     -----
     Codes are 0 not labelled, 255 uncertain and i + 1 for ``classes[i]``; in format 8, which holds signed bytes,
-    uncertain is -1 and there are at most 127 classes. `mapping.confidence.as_codes` makes codes of what is read back.
-    A file of labels comes with its codes, ``FILE.classes.toml``, and its colours: ``FILE.alut`` for Petrel (256 lines
-    of red, green, blue, opacity, one a code) and ``FILE.coltab`` for OpendTect (Manage color tables, Import, OpendTect
-    file). In both programs set the range of the colour bar to 0 ... 255, for format 8 to -1 ... 254.
+    uncertain is -1 and there are at most 127 classes. `mapping.confidence.as_codes` converts values of such a file back
+    to codes. With labels are written the names of the codes, ``FILE.classes.toml``, and their colours: ``FILE.alut``
+    for Petrel (256 rows of red, green, blue and opacity, one for each code) and ``FILE.coltab`` for OpendTect (Manage
+    color tables, Import, OpendTect file). In both programs set the range of the colour bar to 0 ... 255, for format 8
+    to -1 ... 254.
 
     Examples
     --------
@@ -83,7 +84,9 @@ def export_segy(
     labels, path = named_labels(labels), Path(path)
     values, unit, code = pick(labels, what)
     if what == "label" and format == 8 and len(labels.attrs["classes"]) > 127:
-        raise ValueError(f"Format 8 holds codes up to 127, the labels have {len(labels.attrs['classes'])}; choose 5.")
+        raise ValueError(
+            f"Format 8 holds codes up to 127, but the labels have {len(labels.attrs['classes'])} classes; choose 5."
+        )
     labelled = labels.attrs.get("source", "")
     source = like.attrs.get("source", "") if isinstance(like, DataArray) else like or labelled
     if path.exists() and any(
@@ -92,9 +95,9 @@ def export_segy(
         raise ValueError(f"{path} is the volume that was labelled; choose another name for the export.")
     provenance = provenance_of(labels, provenance)
     lowest = -1 if format == 8 else 0  # code at the lower end of the colour bar
-    invented = _invented(labels["label"].assign_attrs(labels.attrs) if like is None else like)
-    text = _text(labels, what, path, source, lowest=lowest, provenance=provenance, invented=invented)
-    file, axes, live = _target(path, values, like, text=text, format=format)
+    invented = _invented_headers(labels["label"].assign_attrs(labels.attrs) if like is None else like)
+    text = _text_header(labels, what, path, source, lowest=lowest, provenance=provenance, invented=invented)
+    file, axes, live = _new_file(path, values, like, text=text, format=format)
     tables = colour_tables(path, labels, lowest=lowest)
     origin = Path(f"{path}.provenance.json")
     with file as write:
@@ -106,7 +109,7 @@ def export_segy(
             section *= unit
             section[~live[row]] = np.nan
             write(row, section)
-        # codes and origin of an earlier file must not stay next to this one
+        # remove the codes and the provenance of an earlier file of this name
         for table in (class_table.class_table_path(path), origin, *tables):
             table.unlink(missing_ok=True)
     if provenance:
@@ -120,7 +123,7 @@ def export_segy(
 
 
 def pick(labels: Dataset, what: str) -> tuple[DataArray, np.float32, int | None]:
-    """Array that `what` names, the factor from its numbers to percent, and of a mask the code that becomes 1."""
+    """Return the array that `what` names, the factor that converts it to percent, and for a mask the code of 1."""
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
     if kind == "class" and name in classes:
@@ -135,10 +138,10 @@ def pick(labels: Dataset, what: str) -> tuple[DataArray, np.float32, int | None]
     return values, np.float32(100 / 255 if values.dtype == np.uint8 else 100), None
 
 
-def _target(
+def _new_file(
     path: Path, values: DataArray, like: str | Path | DataArray | None, *, text: str, format: int
 ) -> tuple[Any, list[np.ndarray], np.ndarray]:
-    """SEG-Y file to write, its axes, and which traces of them it holds."""
+    """Return the SEG-Y file to write, its axes, and a map of the traces to write."""
     volume = values if like is None else like
     if not isinstance(volume, DataArray):
         geometry = segy.scan(volume, domain=str(values.dims[2]))
@@ -151,7 +154,7 @@ def _target(
         file = segy_write.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format)
         return file, axes, live_traces(volume)
     axes = [geometry.inlines, geometry.crosslines, geometry.samples]
-    # What the source lacks is not written, what it marks dead stays so.
+    # `create_like` itself skips traces that the source lacks and keeps its dead traces
     every = np.broadcast_to(True, geometry.traces.shape)
     return segy_write.create_like(path, geometry, text=text, format=format), axes, every
 
@@ -159,34 +162,34 @@ def _target(
 def _sections(
     values: DataArray, axes: list[np.ndarray], source: str | Path, memory: int | None
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Row and section of every inline of a grid, zero where the values say nothing."""
-    to = [positions_of(axis, values[name].values, PLACE) for axis, name in zip(axes, values.dims, strict=True)]
-    for name, places in zip(values.dims, to, strict=True):
-        if (places < 0).any():
-            label = values[name].values[places < 0][0]
+    """Yield row and section of every inline of a grid, 0 outside the values."""
+    positions = [positions_of(axis, values[name].values, PLACE) for axis, name in zip(axes, values.dims, strict=True)]
+    for name, found in zip(values.dims, positions, strict=True):
+        if (found < 0).any():
+            label = values[name].values[found < 0][0]
             raise ValueError(f"The labels have {name} {label:g}, {source} does not; give the volume they belong to.")
-    shape, inside = (len(axes[1]), len(axes[2])), tuple(map(as_slice, to[1:]))
+    shape, inside = (len(axes[1]), len(axes[2])), tuple(map(as_slice, positions[1:]))
     if not any(isinstance(part, slice) for part in inside):
         inside = np.ix_(*inside)
-    for row in np.setdiff1d(np.arange(len(axes[0])), to[0]):
+    for row in np.setdiff1d(np.arange(len(axes[0])), positions[0]):
         yield row, np.zeros(shape, np.float32)
     for span in line_spans(values, memory):
-        for row, line_values in zip(to[0][span], values[span].values, strict=True):
+        for row, line_values in zip(positions[0][span], values[span].values, strict=True):
             section = np.zeros(shape, np.float32)
             section[inside] = np.nan_to_num(line_values)
             yield row, section
 
 
-def _invented(volume: str | Path | DataArray) -> list[str]:
-    """What SEG-Y headers must hold and a volume does not know; the text header says that it is not to be trusted."""
+def _invented_headers(volume: str | Path | DataArray) -> list[str]:
+    """Return warnings for the text header about required header values that the volume does not have."""
     if not isinstance(volume, DataArray) or str(volume.attrs.get("format")).startswith("SEG-Y"):
         return []
     placed = "map" in volume.attrs or "bin_size" in volume.attrs
     lines = [] if placed else ["X and Y are invented (25 m from line to line): the source has none"]
-    return lines + ([] if sample_unit(volume) else ["The sample interval is invented: the source tells no unit"])
+    return lines + ([] if sample_unit(volume) else ["The sample interval is invented: the source has no unit"])
 
 
-def _text(
+def _text_header(
     labels: Dataset,
     what: str,
     path: Path,
@@ -196,13 +199,13 @@ def _text(
     provenance: dict[str, Any],
     invented: list[str],
 ) -> str:
-    """Text header: what the file is and is not, and what it was made from, as far as that fits."""
+    """Return the text header: content of the file, meaning of the codes, and as much provenance as fits."""
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
     uncertain = -1 if lowest < 0 else UNCERTAIN
     names = {0: "not labelled", uncertain: "uncertain", **dict(enumerate(classes, 1))}
     codes = ", ".join(f"{code} = {' '.join(words.split())}" for code, words in names.items())
-    about = {
+    content = {
         "label": [
             "LABEL VOLUME, NOT AMPLITUDES",
             textwrap.shorten(f"Codes: {codes}", 1500, placeholder=f" ... all in {path.name}.classes.toml"),
@@ -211,11 +214,11 @@ def _text(
         ],
         "confidence": ["CONFIDENCE OF LABELS IN PERCENT, NOT AMPLITUDES", "0 = unsure or not labelled, 100 = sure"],
         "score": [f"SCORE OF CLASS {name.upper()} IN PERCENT, NOT AMPLITUDES"],
-        "class": [f"MASK OF CLASS {name.upper()}: 1 = IT, 0 = ANYTHING ELSE OR NOT LABELLED"],
+        "class": [f"MASK OF CLASS {name.upper()}: 1 = THIS CLASS, 0 = OTHER CLASSES OR NOT LABELLED"],
     }[kind]
     mapping, limit = labels.attrs.get("mapping"), float(labels.attrs.get("min_confidence") or 0)
     version = labels.attrs.get("version", outcrop.__version__)
-    rest = [
+    origin = [
         f"Source: {Path(source).name}" if source else "",
         f"Mapping: {mapping}" if mapping else "",
         f"Limit: labels below {100 * limit:.0f} % confidence are uncertain" if limit else "",
@@ -224,7 +227,7 @@ def _text(
         "Depth domain, samples in m" if labels["label"].dims[2] == "depth" else "",
         *invented,
     ]
-    lines = [*about, *filter(None, rest)]
+    lines = [*content, *filter(None, origin)]
     for key, value in provenance.items():
         shown = value if isinstance(value, str) else json.dumps(value)
         line = textwrap.shorten(f"{key}: {shown}", 220, placeholder=" ...")

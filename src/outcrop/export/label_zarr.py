@@ -1,4 +1,4 @@
-"""Labels and all that belongs to them as a Zarr group."""
+"""Export of labels, confidence and scores as a Zarr group."""
 
 import warnings
 from pathlib import Path
@@ -20,15 +20,14 @@ CHUNKS = (LINES, 128, 256)
 def export_zarr(
     labels: xr.Dataset, path: str | Path, *, memory: int | None = None, provenance: dict[str, Any] | None = None
 ) -> None:
-    """Write labels and what belongs to them as a Zarr 3 group that ``xarray.open_zarr`` reads by itself.
+    """Write labels, confidence and scores as a Zarr 3 group that ``xarray.open_zarr`` reads without Outcrop.
 
     Parameters
     ----------
     labels : Dataset or DataArray
-        As for `export_segy`; ``label``, ``confidence``, ``score`` and ``class_NAME`` are written, as far as the labels
-        have them.
+        As for `export_segy`; its variables ``label``, ``confidence``, ``score`` and ``class_NAME`` are written.
     path : path
-        Folder to make, whole or not at all.
+        Folder to create; if writing fails, it is not created.
     memory : int, optional
         As for `export_segy`.
     provenance : dict, optional
@@ -36,9 +35,9 @@ def export_zarr(
 
     Notes
     -----
-    Attributes of the group and of ``label``: ``classes`` (code i + 1 means ``classes[i]``), ``colours`` (as many as
-    ``flag_values``), and ``flag_values`` with ``flag_meanings`` as the CF conventions have them: 0 not labelled, the
-    classes, 255 uncertain.
+    The group and ``label`` have the attributes ``classes`` (code i + 1 means ``classes[i]``) and ``colours``;
+    ``label`` also has ``flag_values`` and ``flag_meanings`` of the CF conventions: 0 not labelled, the classes, 255
+    uncertain. ``colours`` has one entry for each flag value.
 
     Examples
     --------
@@ -56,10 +55,10 @@ def export_zarr(
     palette, provenance = code_colours(labels), provenance_of(labels, provenance)
     names = {"classes": classes, "colours": list(palette.values())}
     flags = {"flag_values": list(palette), "flag_meanings": meanings}
-    about = {"version": outcrop.__version__, **labels.attrs, **names}
-    about |= {"provenance": provenance} if provenance else {}
+    attrs = {"version": outcrop.__version__, **labels.attrs, **names}
+    attrs |= {"provenance": provenance} if provenance else {}
     with new_folder(path) as aside:
-        group = zarr.open_group(aside, mode="w", zarr_format=3, attributes=as_json(about))
+        group = zarr.open_group(aside, mode="w", zarr_format=3, attributes=as_json(attrs))
         coords = {name: coord for name, coord in labels.coords.items() if coord.dtype.kind in "biuf"}
         for name, coord in coords.items():
             form: dict[str, Any] = {"dimension_names": coord.dims, "attributes": as_json(coord.attrs)}
@@ -70,13 +69,13 @@ def export_zarr(
                 attributes = names | flags if name == "label" else {}
                 attributes |= {"coordinates": auxiliary} if auxiliary else {}
                 _copy_lines(labels[name], group, as_json({**labels[name].attrs, **attributes}), memory)
-        with warnings.catch_warnings():  # xarray looks for consolidated metadata, and zarr warns that it is new
+        with warnings.catch_warnings():  # zarr warns that consolidated metadata are new; xarray looks for them
             warnings.simplefilter("ignore")
             zarr.consolidate_metadata(aside)
 
 
 def _copy_lines(values: xr.DataArray, group: zarr.Group, attrs: dict[str, Any], memory: int | None) -> None:
-    """Copy an array into a Zarr group, block of lines by block of lines."""
+    """Copy an array into a Zarr group, one block of lines after the other."""
     chunks = (1,) * (values.ndim - 3) + tuple(map(min, CHUNKS, values.shape[-3:]))
     form: dict[str, Any] = {"shape": values.shape, "chunks": chunks, "dtype": values.dtype}
     array = group.create_array(str(values.name), **form, dimension_names=map(str, values.dims), attributes=attrs)

@@ -171,7 +171,7 @@ def split_by_lines(
     if most < 3:
         return np.full(len(codes), "train")
     wanted = np.array(list(SPLITS.values())) * np.bincount(codes)[:, None]
-    # Patches of one class on the same lines go together, whatever the draw.
+    # Patches of one class on the same lines always get the same split, so they are counted as one.
     shape = (n_lines, n_lines, len(wanted))
     alike = np.ravel_multi_index((first - first.min(), last - first.min(), codes), shape)
     alike, block_of, weights = np.unique(alike, return_inverse=True, return_counts=True)
@@ -259,7 +259,9 @@ def _within(folder: Path, name: str) -> Path:
     """Path of a file that a manifest names, which must lie in its folder."""
     path = folder / str(name)
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise ValueError(f"{folder / 'manifest.csv'} names {name!r}, outside its folder; mend or export it again.")
+        raise ValueError(
+            f"{folder / 'manifest.csv'} names {name!r}, outside its folder; correct the name or export the set again."
+        )
     return path
 
 
@@ -280,7 +282,7 @@ def _write_classes(path: Path, classes: list[str], palette: dict[int, str], made
         "made": {name: value for name, value in made.items() if value is not None},
     }
     path.write_text(
-        "# Codes of the masks; 0 is not labelled and 255 uncertain, both are to be ignored.\n" + tomli_w.dumps(tables),
+        "# Codes of the masks; 0 is not labelled and 255 uncertain: ignore both.\n" + tomli_w.dumps(tables),
         encoding="utf-8",
     )
 

@@ -1,8 +1,8 @@
-"""Connected bodies of a class in 3-D, with their size, and their tops and bases at subsample positions.
+"""Geobodies: connected samples of a class in 3-D, with their size, and their tops and bases at subsample positions.
 
-The labels are read slab by slab, a slab being some neighbouring lines. Within a slab the pieces of a class are found by
-`scipy.ndimage.label`; pieces that touch across the face between two slabs belong to one body. What is held of a piece
-is its size and, for each trace, where it begins and ends: as much as a few maps of the survey, never a volume.
+The labels are read in slabs of neighbouring lines. `scipy.ndimage.label` finds the pieces of a class within a slab;
+pieces of two slabs that share a face belong to one geobody. Memory holds the size of each piece and its first and last
+position on each trace: as much as a few maps of the survey, never a volume.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,17 +25,17 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.neighbours import line_spacing, neighbour_groups
 from outcrop.volumes.summary import sample_unit
 
-MIN_SAMPLES = 1000  # of a body: about 10 x 10 x 10
-COST = 100  # bytes that a sample of a slab takes: codes and confidence of the slabs in flight, the pieces of one
-MOST_LINES = 128  # of a slab
-LEAST = 1  # of 255: margin of a sample, so that a surface lies halfway between two without any
+MIN_SAMPLES = 1000  # of a geobody: about 10 x 10 x 10
+COST = 100  # bytes of memory for each sample of a slab: codes and confidence of the slabs in memory, pieces of one
+MOST_LINES = 128  # largest number of lines in a slab
+LEAST = 1  # smallest margin (of 255), so that a surface lies halfway between two samples without a margin
 SIDES = ("top", "base")
 
 
 class Outline(NamedTuple):
-    """Where something begins and ends on each of its traces: positions on the axes of lines, traces and samples.
+    """First and last position of a geobody on each of its traces: positions on the axes of lines, traces and samples.
 
-    ``top`` is -inf and ``base`` inf where it goes on beyond the first or the last sample of the volume.
+    ``top`` is -inf where the geobody touches the first sample of the volume, ``base`` inf where it touches the last.
     """
 
     line: np.ndarray
@@ -45,9 +45,9 @@ class Outline(NamedTuple):
 
 
 class Slab(NamedTuple):
-    """Codes of some neighbouring lines, (n_lines, n_traces, n_samples), from line number `first` on.
+    """Codes of neighbouring lines, shape (n_lines, n_traces, n_samples); `first` is the position of the first line.
 
-    ``confidence`` and ``margin`` are None where the labels have none.
+    ``confidence`` and ``margin`` are None if the labels do not have them.
     """
 
     first: int
@@ -57,7 +57,7 @@ class Slab(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """Pieces of a class in one slab: size and summed confidence of each, then the piece of each part of the outline."""
+    """Pieces of a class in one slab: size and summed confidence of each piece, and the piece of each outline entry."""
 
     samples: np.ndarray
     confidence: np.ndarray
@@ -66,18 +66,18 @@ class Pieces(NamedTuple):
 
 
 class Bodies(NamedTuple):
-    """Bodies of some classes.
+    """Geobodies of one or more classes.
 
     Attributes
     ----------
     table : DataFrame
-        One row a body, as `bodies` returns it.
+        One row for each geobody, as `bodies` returns it.
     outlines : dict
         (class, body) -> Outline.
     axes : dict
         Name -> labels of each axis of the survey, in the order line, trace, sample.
     unit : str
-        Of the sample axis, ms or m; empty where it is not known.
+        Unit of the sample axis, ms or m; empty if it is not known.
     """
 
     table: pd.DataFrame
@@ -86,7 +86,7 @@ class Bodies(NamedTuple):
     unit: str = ""
 
     def surface(self, name: str, body: int = 1, side: str = "top") -> xr.DataArray:
-        """Top or base of a body; see `surface`."""
+        """Return the top or base of a geobody; see the function `surface`."""
         if side not in SIDES:
             raise ValueError(f"side is {side!r}; choose top or base.")
         if (name, body) not in self.outlines:
@@ -97,9 +97,9 @@ class Bodies(NamedTuple):
         lines, traces = (slice(part.min(), part.max() + 1) for part in (outline.line, outline.trace))
         shape = lines.stop - lines.start, traces.stop - traces.start
         place = outline.line - lines.start, outline.trace - traces.start
-        reach, edge = (np.minimum, -np.inf) if side == "top" else (np.maximum, np.inf)
+        extreme, edge = (np.minimum, -np.inf) if side == "top" else (np.maximum, np.inf)
         depth = np.full(shape, -edge)
-        reach.at(depth, place, outline.top if side == "top" else outline.base)
+        extreme.at(depth, place, outline.top if side == "top" else outline.base)
         along, across, sample = self.axes
         values = np.interp(depth, np.arange(len(self.axes[sample])), self.axes[sample])
         coords = {along: self.axes[along][lines], across: self.axes[across][traces]}
@@ -118,36 +118,36 @@ def bodies(
     along: str = "inline",
     memory: int | None = None,
 ) -> pd.DataFrame:
-    """Connected bodies of a class in 3-D with their size, the largest first.
+    """Return a table of the geobodies of one or more classes with their size, the largest first.
 
-    Samples that share a face are connected, on lines that are neighbours; see `outcrop.volumes.neighbours`. The labels
-    are streamed; memory holds some lines and a few maps.
+    Samples of a class that share a face are connected, across lines only where the lines are neighbours; see
+    `outcrop.volumes.neighbours`. The labels are read in slabs of lines, so the volume need not fit in memory.
 
     Parameters
     ----------
     labels : Dataset or DataArray
-        ``label`` (0 not labelled, 255 uncertain, i + 1 = ``attrs["classes"][i]``) and, where there is one,
-        ``confidence`` (255 = sure), as `label_volume` and jobs give them; or a label volume that `open_volume` opened.
+        ``label`` (0 not labelled, 255 uncertain, i + 1 = ``attrs["classes"][i]``) and optionally ``confidence``
+        (255 = sure), as `label_volume` and jobs return them; or a label volume that `open_volume` opened.
     name : str or sequence of str, optional
         Classes; by default all but the background.
     min_samples : int
-        Smaller bodies are left out.
+        Smaller geobodies are left out.
     bin_size : (float, float), optional
-        Metres between neighbouring inlines and between neighbouring crosslines; by default as the labels say.
+        Metres between neighbouring inlines and between neighbouring crosslines; by default that of the labels.
     velocity : float, optional
-        Mean velocity in m/s that turns two-way time into thickness, for volumes in time.
+        Mean velocity in m/s that converts two-way time into thickness, for volumes in time.
     along : {"inline", "crossline"}
-        Lines that are read one after the other: the direction in which the labels were made is the fastest.
+        Direction of the lines that are read one after the other; the direction of labelling is the fastest.
     memory : int, optional
-        Bytes to use, a quarter of the machine by default.
+        Bytes of memory to use, by default a quarter of the machine's.
 
     Returns
     -------
     DataFrame
-        ``class``, ``body`` (1 the largest of its class), ``samples``, ``volume`` and its ``unit`` (m3; m2 ms in time
-        without a velocity; samples where the bin size is not known), first and last ``inline`` and ``crossline``,
-        shallowest and deepest ``time`` or ``depth``, mean ``confidence`` (0 to 1, NaN where the labels have none), and
-        ``at_edge``: the body reaches the first or last inline, crossline or sample and may go on beyond.
+        ``class``, ``body`` (1 is the largest of its class), ``samples``, ``volume`` and its ``unit`` (m3; m2 ms in time
+        without a velocity; samples if the bin size is not known), first and last ``inline`` and ``crossline``,
+        shallowest and deepest ``time`` or ``depth``, mean ``confidence`` (0 to 1, NaN if the labels have none), and
+        ``at_edge``: the geobody touches the first or last inline, crossline or sample and may continue outside.
 
     Examples
     --------
@@ -174,12 +174,13 @@ def surface(
     along: str = "inline",
     memory: int | None = None,
 ) -> xr.DataArray:
-    """Top or base of a body as a horizon, at subsample positions.
+    """Return the top or base of a geobody as a horizon, at subsample positions.
 
-    Between the last sample outside and the first inside, the surface lies where the votes of the two classes are equal:
-    by the margin of both samples over the next class, which labels with ``score`` or ``margin`` tell, else by how far
-    their confidence exceeds one half; halfway where nothing tells, or what lies outside is uncertain. Where a body lies
-    over itself, its top is the shallowest and its base the deepest one.
+    Between the last sample outside and the first inside, the surface lies where the votes of the two classes are equal.
+    This position is interpolated from the margins of both samples over their second class, if the labels have ``score``
+    or ``margin``; else from the excess of their confidence over one half. Without confidence, or beside an uncertain
+    sample, the surface lies halfway. Where a trace crosses a geobody several times, the top is the shallowest and the
+    base the deepest position.
 
     Parameters
     ----------
@@ -188,14 +189,14 @@ def surface(
     name : str
         The class.
     body : int
-        Number of the body in the table of `bodies`, 1 for the largest.
+        Number of the geobody in the table of `bodies`, 1 for the largest.
     side : {"top", "base"}
 
     Returns
     -------
     DataArray
-        Time in ms or depth in m on inline and crossline, over the extent of the body; NaN where it is not, and where
-        it goes on beyond the first or last sample of the volume.
+        Time in ms or depth in m on inline and crossline, over the extent of the geobody; NaN on traces without it, and
+        where it touches the first or last sample of the volume.
 
     Examples
     --------
@@ -222,9 +223,9 @@ def find_bodies(
     memory: int | None = None,
     progress: Progress | None = None,
 ) -> Bodies:
-    """Bodies with their table and their outlines, from one pass over the labels; see `bodies`.
+    """Find geobodies with their table and outlines in one pass over the labels; see `bodies`.
 
-    ``progress(what, done, total)`` is called after some lines.
+    ``progress(what, done, total)`` is called after every slab, with numbers of lines.
     """
     labels = named_labels(labels)
     names = _chosen_classes(labels, name)
@@ -239,7 +240,7 @@ def find_bodies(
     axes = {axis: labels[axis].values for axis in (along, across, sample)}
     groups = [neighbour_groups(labels, axis) for axis in (along, across)]
     codes = {one: 1 + labels.attrs["classes"].index(one) for one in names}
-    growing = {one: _Growing(groups[1]) for one in names}
+    collected = {one: _CollectedPieces(groups[1]) for one in names}
     size = len(axes[across]) * len(axes[sample])
     lines = int(np.clip((memory or memory_budget()) // (COST * size), 1, MOST_LINES))
     edges = np.searchsorted(groups[0], np.arange(groups[0][-1] + 2))
@@ -250,7 +251,7 @@ def find_bodies(
     ]
     for part, slab in zip(parts, map_blocks(partial(_read, labels, along), parts, workers=2), strict=True):
         for one in names:
-            growing[one].add(slab, slab.codes == codes[one], touches=part.start not in edges)
+            collected[one].add(slab, slab.codes == codes[one], touches=part.start not in edges)
         if progress:
             progress("bodies", part.stop, len(groups[0]))
     bin_size = line_spacing(labels) if bin_size is None else bin_size
@@ -258,17 +259,17 @@ def find_bodies(
     cell, unit = _cell(axes, sample, bin_size if down else None, velocity)
     rows, outlines = [], {}
     for one in names:
-        for body, (outline, samples, mean) in enumerate(growing[one].bodies(min_samples), 1):
+        for body, (outline, samples, mean) in enumerate(collected[one].bodies(min_samples), 1):
             outlines[one, body] = outline
-            about = {"class": one, "body": body, "samples": samples, "volume": samples * cell, "unit": unit}
-            rows.append(about | {"confidence": mean} | _extent(outline, axes))
+            row = {"class": one, "body": body, "samples": samples, "volume": samples * cell, "unit": unit}
+            rows.append(row | {"confidence": mean} | _extent(outline, axes))
     limits = [f"{axis}_{end}" for axis in (*DIRECTIONS, sample) for end in ("first", "last")]
     columns = ["class", "body", "samples", "volume", "unit", *limits, "confidence", "at_edge"]
     return Bodies(pd.DataFrame(rows, columns=columns), outlines, axes, down or "")
 
 
 def _chosen_classes(labels: xr.Dataset, name: str | Sequence[str] | None) -> list[str]:
-    """Classes asked for, by default all but the background."""
+    """Return the requested classes, by default all but the background."""
     classes = labels.attrs["classes"]
     if name is None:
         background = labels.attrs.get("background") or find_background(classes)
@@ -295,35 +296,35 @@ def _read(labels: xr.Dataset, along: str, part: slice) -> Slab:
     return Slab(part.start, np.ascontiguousarray(as_codes(data["label"].values)), *contiguous)
 
 
-class _Growing:
-    """Pieces of one class, slab by slab, and which of them touch."""
+class _CollectedPieces:
+    """Pieces of one class from all slabs so far, and the pairs of pieces that touch."""
 
     def __init__(self, groups: np.ndarray):
-        """Begin, given the number of the group of neighbours of every trace."""
+        """Start without pieces; `groups` holds the number of the group of neighbours of every trace."""
         self.gaps = np.flatnonzero(np.diff(groups)) + 1
         self.parts: list[Pieces] = []
         self.pairs: list[np.ndarray] = []
         self.count = 0
-        self.last = np.zeros(0, np.int64)  # numbers of the pieces on the last line so far, 0 where there is none
+        self.last = np.zeros(0, np.int64)  # number of the piece at every sample of the last line, 0 outside
 
     def add(self, slab: Slab, inside: np.ndarray, *, touches: bool) -> None:
-        """Add the next slab, given where the class is in it, and whether it touches the slab before."""
-        apart = np.insert(inside, self.gaps, False, axis=1)  # nothing connects traces that are no neighbours
-        numbers, count = ndimage.label(apart)
+        """Add the next slab; `inside` marks the samples of the class, `touches` that the previous slab is adjacent."""
+        separated = np.insert(inside, self.gaps, False, axis=1)  # an empty trace between traces that are no neighbours
+        numbers, count = ndimage.label(separated)
         numbers = np.delete(numbers, self.gaps + np.arange(len(self.gaps)), axis=1)
         if count:
             self.parts.append(_pieces(slab, inside, numbers - 1, count, self.count))
         if touches:
             both = inside[0] & (self.last > 0)
             pairs = np.stack([self.last[both] - 1, numbers[0][both] - 1 + self.count])
-            changes = np.ones(pairs.shape[1], bool)  # along a trace most samples touch as the one above them does
+            changes = np.ones(pairs.shape[1], bool)  # along a trace most pairs repeat the pair above
             changes[1:] = (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)
             self.pairs.append(np.unique(pairs[:, changes], axis=1))
         self.last = np.where(inside[-1], numbers[-1].astype(np.int64) + self.count, 0)
         self.count += count
 
     def bodies(self, min_samples: int) -> Iterator[tuple[Outline, int, float]]:
-        """Outline, number of samples and mean confidence of every body that is large enough, the largest first."""
+        """Yield outline, number of samples and mean confidence of geobodies of sufficient size, the largest first."""
         if not self.count:
             return
         pairs = np.concatenate([np.zeros((2, 0), np.int64), *self.pairs], axis=1)
@@ -346,14 +347,14 @@ class _Growing:
 
 
 def _pieces(slab: Slab, inside: np.ndarray, numbers: np.ndarray, count: int, before: int) -> Pieces:
-    """Size and outline of the pieces of a slab, from the runs of samples of which they consist."""
+    """Return size, summed confidence and outline of the pieces of a slab, from their vertical runs of samples."""
     traces, starts, ends = _runs(inside)
     piece = numbers.reshape(-1, inside.shape[2])[traces, starts]
     lengths = ends - starts + 1
     samples = np.bincount(piece, weights=lengths, minlength=count)
     if slab.confidence is None:
         total = np.full(count, np.nan)
-    else:  # the samples inside, one run after the other
+    else:  # indexing by `inside` returns the samples run by run
         sums = np.add.reduceat(slab.confidence[inside].astype(np.int64), np.cumsum(lengths) - lengths)
         total = np.bincount(piece, weights=sums, minlength=count)
     codes = slab.codes.reshape(-1, inside.shape[2])
@@ -370,7 +371,7 @@ def _pieces(slab: Slab, inside: np.ndarray, numbers: np.ndarray, count: int, bef
 
 
 def _runs(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Runs of samples inside: number of the trace, first and last sample; in the order of traces and samples.
+    """Return trace number, first and last sample of every vertical run of True, ordered by trace and sample.
 
     Examples
     --------
@@ -378,7 +379,7 @@ def _runs(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     (array([0, 0, 1]), array([0, 2, 1]), array([0, 2, 2]))
     """
     n_samples = inside.shape[-1]
-    padded = np.zeros((inside.size // n_samples, n_samples + 1), bool)  # so that no run goes on in the next trace
+    padded = np.zeros((inside.size // n_samples, n_samples + 1), bool)  # a False sample between traces, which ends runs
     padded[:, 1:] = inside.reshape(-1, n_samples)
     flat = np.append(padded.ravel(), False)
     turns = np.flatnonzero(flat[1:] != flat[:-1])
@@ -389,21 +390,21 @@ def _runs(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _crossing(
     codes: np.ndarray, margin: np.ndarray | None, trace: np.ndarray, sample: np.ndarray, step: int
 ) -> np.ndarray:
-    """Position between a sample inside a body and the one outside it, a step up (-1) or down (1), where votes tie."""
-    beyond = sample + step
-    cut = (beyond < 0) | (beyond >= codes.shape[1])
-    beyond = np.where(cut, sample, beyond)
+    """Return where votes tie between a sample inside a geobody and the next one up (step -1) or down (step 1)."""
+    neighbour = sample + step
+    at_end = (neighbour < 0) | (neighbour >= codes.shape[1])
+    neighbour = np.where(at_end, sample, neighbour)
     share = np.full(len(sample), 0.5)
     if margin is not None:
-        inside, outside = (np.maximum(margin[trace, at], LEAST).astype(np.float64) for at in (sample, beyond))
-        share = np.where(labelled(codes[trace, beyond]), inside / (inside + outside), 0.5)
-    return np.where(cut, step * np.inf, sample + step * share).astype(np.float32)
+        inside, outside = (np.maximum(margin[trace, at], LEAST).astype(np.float64) for at in (sample, neighbour))
+        share = np.where(labelled(codes[trace, neighbour]), inside / (inside + outside), 0.5)
+    return np.where(at_end, step * np.inf, sample + step * share).astype(np.float32)
 
 
 def _cell(
     axes: dict[str, np.ndarray], sample: str, bin_size: tuple[float, float] | None, velocity: float | None
 ) -> tuple[float, str]:
-    """Size of a sample of the volume, and its unit."""
+    """Return the size of one sample of the volume, and its unit."""
     steps = np.diff(axes[sample])
     if bin_size is None or not np.isfinite(bin_size).all() or not len(steps):
         return 1.0, "samples"
@@ -414,7 +415,7 @@ def _cell(
 
 
 def _extent(outline: Outline, axes: dict[str, np.ndarray]) -> dict[str, Any]:
-    """First and last label of a body on every axis, and whether it reaches the edge of the survey."""
+    """Return the first and last label of a geobody on every axis, and whether it touches the edge of the survey."""
     first = outline.line.min(), outline.trace.min(), outline.top.min()
     last = outline.line.max(), outline.trace.max(), outline.base.max()
     found: dict[str, Any] = {"at_edge": False}

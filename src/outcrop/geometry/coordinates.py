@@ -1,4 +1,4 @@
-"""X and Y of places in a survey: from trace headers where the volume is a SEG-Y file, from corners, or by bin size."""
+"""X and Y of positions in a survey: from trace headers of SEG-Y, from the corners of the survey, or from bin size."""
 
 from typing import Any, NamedTuple
 
@@ -13,17 +13,17 @@ from outcrop.volumes.axes import fit_grid, positions_of
 from outcrop.volumes.neighbours import line_spacing, smallest_step
 from outcrop.volumes.opening import segy_geometry
 
-NUMBERS, BINS = "line numbers", "bin size"  # sources that are no coordinates
-NEAR = 64  # traces; reading over such a gap costs no more than asking twice
-SOME = 40  # lines of each direction whose coordinates a map is fitted to
-OFF = 2.0  # traces from a 2-D line; points that lie farther away are not on it
-FINE = 256  # points a trace among which the nearest one of a 2-D line is looked for
+NUMBERS, BINS = "line numbers", "bin size"  # sources of a map without coordinates
+NEAR = 64  # traces; headers across smaller gaps are read in one call
+FITTED = 40  # lines of each direction to whose coordinates a map is fitted
+OFF = 2.0  # traces; points farther from a 2-D line do not lie on it
+FINE = 256  # points for each trace among which the nearest point of a 2-D line is searched
 
 
 class MapGrid(NamedTuple):
-    """How inline and crossline numbers become X and Y: ``origin + inline * step + crossline * step``.
+    """Map from inline and crossline numbers to X and Y: ``origin + inline * inline_step + crossline * crossline_step``.
 
-    ``metres`` is the length of a unit of X and Y.
+    ``metres`` is the length of one unit of X and Y, ``source`` the origin of the map.
 
     Examples
     --------
@@ -42,24 +42,24 @@ class MapGrid(NamedTuple):
 
     @property
     def in_metres(self) -> bool:
-        """Whether X and Y are lengths; else line numbers stand for them."""
+        """Return whether X and Y are lengths, not line numbers."""
         return self.source != NUMBERS
 
     def to_map(self, inline: npt.ArrayLike, crossline: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """X and Y of inline and crossline numbers."""
+        """Return X and Y of inline and crossline numbers."""
         inline, crossline = (np.asarray(part, float)[:, None] for part in (inline, crossline))
         x, y = (self.origin + inline * self.inline_step + crossline * self.crossline_step).T
         return x, y
 
     def to_lines(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Inline and crossline numbers of X and Y."""
+        """Return inline and crossline numbers of X and Y."""
         steps = np.column_stack([self.inline_step, self.crossline_step])
         inline, crossline = np.linalg.solve(steps, np.array([x, y], float) - self.origin[:, None])
         return inline, crossline
 
 
 class MapLine(NamedTuple):
-    """X and Y along a single line, which may bend: those of its traces, and straight lines between them.
+    """X and Y along a single line, which may be crooked; interpolated linearly between its traces.
 
     Examples
     --------
@@ -79,13 +79,13 @@ class MapLine(NamedTuple):
     in_metres: bool = True
 
     def to_map(self, inline: npt.ArrayLike, crossline: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """X and Y of inline and crossline numbers."""
+        """Return X and Y of inline and crossline numbers."""
         trace = np.asarray(crossline if self.along == "inline" else inline, float)
         x, y = (np.interp(trace, self.traces, part) for part in self.points.T)
         return x, y
 
     def to_lines(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Inline and crossline numbers of X and Y, NaN for points that are not on the line."""
+        """Return inline and crossline numbers of X and Y, NaN for points that are not on the line."""
         fine = np.linspace(self.traces[0], self.traces[-1], FINE * len(self.traces))
         reach = OFF * np.median(np.linalg.norm(np.diff(self.points, axis=0), axis=1))
         tree = cKDTree(np.column_stack(self.to_map(fine, fine)))
@@ -96,10 +96,11 @@ class MapLine(NamedTuple):
 
 
 def map_grid(volume: DataArray) -> MapGrid | MapLine:
-    """Map of a volume: how its line numbers become X and Y.
+    """Return the map from the line numbers of a volume to X and Y.
 
-    From the corners of a ZGY file or the coordinates of the traces, scalars applied; else by its bin size, X along
-    crosslines and Y along inlines from the first trace on; else line numbers stand for metres.
+    It comes from the corners of a ZGY file, or from the coordinates of the traces with their scalars; else from the bin
+    size, with X rising with the crossline number and Y with the inline number, 0 at the first trace; else X and Y are
+    the crossline and inline numbers.
     """
     if "map" in volume.attrs:
         origin, inline_step, crossline_step = np.asarray(volume.attrs["map"], float)
@@ -121,12 +122,15 @@ def map_grid(volume: DataArray) -> MapGrid | MapLine:
 
 
 def _map_of_traces(volume: DataArray) -> MapGrid | MapLine | None:
-    """Map by the coordinates of some traces, of all traces of a single line; None where they do not lie on a grid."""
+    """Return the map that fits the coordinates of a regular sample of traces; None if they do not form a grid.
+
+    For a single line, return a `MapLine` through all of its traces; None if their coordinates are unknown or equal.
+    """
     axes, metres = _survey(volume)
     single = min(map(len, axes)) == 1
-    counts = [len(axis) if single else min(len(axis), SOME) for axis in axes]
-    some = [axis[np.linspace(0, len(axis) - 1, n).astype(int)] for axis, n in zip(axes, counts, strict=True)]
-    lines = [part.ravel() for part in np.meshgrid(*some, indexing="ij")]
+    counts = [len(axis) if single else min(len(axis), FITTED) for axis in axes]
+    chosen = [axis[np.linspace(0, len(axis) - 1, n).astype(int)] for axis, n in zip(axes, counts, strict=True)]
+    lines = [part.ravel() for part in np.meshgrid(*chosen, indexing="ij")]
     x, y = trace_coordinates(volume, *lines)
     if single:
         known, along = np.isfinite(x) & np.isfinite(y), int(len(axes[0]) > 1)
@@ -137,7 +141,7 @@ def _map_of_traces(volume: DataArray) -> MapGrid | MapLine | None:
         return MapLine(DIRECTIONS[along], float(axes[along][0]), traces, points, metres=metres)
     grid = fit_grid(lines[0], lines[1], x + 1j * y)
     if grid is None or not abs((grid[1].conjugate() * grid[2]).imag) > 0.1 * abs(grid[1] * grid[2]):
-        return None  # not even a grid, or one whose inlines run along its crosslines
+        return None  # no regular grid, or inlines parallel to crosslines
     origin, inline_step, crossline_step = np.column_stack([grid.real, grid.imag])
     return MapGrid(origin, inline_step, crossline_step, "trace headers", metres)
 
@@ -145,25 +149,25 @@ def _map_of_traces(volume: DataArray) -> MapGrid | MapLine | None:
 def trace_coordinates(
     volume: DataArray, inlines: npt.ArrayLike, crosslines: npt.ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    """X and Y of traces as the headers of the volume's SEG-Y file have them, scalars applied.
+    """Return X and Y of traces from the headers of the volume's SEG-Y file, with their scalars.
 
     Parameters
     ----------
     volume : DataArray
-        As `open_volume` gives it for a SEG-Y or ZGY file; or any with coordinates ``cdp_x`` and ``cdp_y`` on inline and
-        crossline.
+        A volume that `open_volume` opened from a SEG-Y or ZGY file; or any volume with coordinates ``cdp_x`` and
+        ``cdp_y`` on inline and crossline.
     inlines, crosslines : array of int, shape (n,)
         Survey labels of the traces.
 
     Returns
     -------
     x, y : array, shape (n,)
-        In the units of the headers; NaN where there is no trace.
+        In the units of the headers; NaN for missing traces.
 
     Raises
     ------
     ValueError
-        The volume has no coordinates, or angles instead of lengths.
+        The volume has no coordinates, or its coordinates are angles instead of lengths.
     """
     rows, columns = (
         _rows_of(axis, name, labels)
@@ -188,7 +192,7 @@ def trace_coordinates(
 
 
 def _survey(volume: DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
-    """Inlines and crosslines of the survey to which a volume belongs, and metres in a unit of its X and Y."""
+    """Return inlines and crosslines of the survey of a volume, and the metres in one unit of its X and Y."""
     if _is_segy(volume) and "cdp_x" not in volume.coords:
         geometry = segy_geometry(volume)
         return (geometry.inlines, geometry.crosslines), geometry.metres
@@ -196,7 +200,7 @@ def _survey(volume: DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
 
 
 def _rows_of(axis: np.ndarray, name: str, labels: npt.ArrayLike) -> np.ndarray:
-    """Positions on an axis of labels that it must have."""
+    """Return the positions of labels on an axis; raise ValueError if the axis lacks one."""
     found = positions_of(axis, labels)
     if (found < 0).any():
         missing = np.asarray(labels)[found < 0][0]
@@ -209,7 +213,7 @@ def _is_segy(volume: DataArray) -> bool:
 
 
 def _header_points(geometry: segy.Geometry, numbers: np.ndarray) -> np.ndarray:
-    """X and Y of traces by their number in the file: of the midpoints where they have any, else of the sources."""
+    """Return X and Y of the midpoints of traces, given by number in the file; without midpoints, of the sources."""
     layout = geometry.layout
     order = np.argsort(numbers, kind="stable")
     headers: Any = np.empty(len(numbers), segy_headers.trace_dtype(layout.order))
@@ -230,7 +234,7 @@ def _header_points(geometry: segy.Geometry, numbers: np.ndarray) -> np.ndarray:
 
 
 def positions_on(axis: np.ndarray, labels: npt.ArrayLike) -> np.ndarray:
-    """Positions of labels on an axis, as fractions between its labels and beyond its ends too.
+    """Return positions of labels on an axis: fractions between its labels, extrapolated beyond its ends.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where faults and horizons cross a section: lines to draw on inlines, crosslines and time or depth slices."""
+"""Lines along which faults and horizons cross a section: an inline, a crossline, or a time or depth slice."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,13 +14,14 @@ from outcrop.volumes.neighbours import smallest_step
 
 Place = tuple[dict[str, float], float, bool]  # labels of all axes, likelihood, whether the stick is accepted
 
-JUMP = 16  # samples from trace to trace beyond which a top or base is another piece, not a cliff
+JUMP = 16  # samples between adjacent traces; a larger jump of a top or base ends the line
 
 
 class FaultTrace(NamedTuple):
     """A line along which a fault crosses a section, in survey labels.
 
-    ``stick`` is its number where the line is a stick on that section, -1 where it connects sticks of other sections.
+    ``stick`` is the number of the stick if the line is a stick on that section, -1 if it connects sticks of other
+    sections.
     """
 
     surface: int
@@ -32,7 +33,7 @@ class FaultTrace(NamedTuple):
 
 
 def shown_axes(direction: int, vertical: str) -> tuple[str, str]:
-    """Names of the axes that lie across and down a section of a direction: 0 inline, 1 crossline, 2 time or depth.
+    """Return the names of the horizontal and vertical axis of a section; directions as in `fault_traces`.
 
     Examples
     --------
@@ -43,26 +44,26 @@ def shown_axes(direction: int, vertical: str) -> tuple[str, str]:
 
 
 def fault_traces(sticks: pd.DataFrame, volume: xr.DataArray, direction: int, label: float) -> list[FaultTrace]:
-    """Lines along which faults cross a section.
+    """Return the lines along which faults cross a section.
 
-    Sticks on the section are lines by themselves. Sticks of other sections cross it at a point each; points of one
-    surface on lines up to three apart are connected.
+    Each stick on the section is one line. Each stick of another section crosses it at a point; points of one fault
+    surface on lines at most three apart are connected.
 
     Parameters
     ----------
     sticks : DataFrame
-        As `outcrop.fault_sticks` gives them.
+        As `outcrop.fault_sticks` returns them.
     volume : DataArray
-        Gives the axes.
+        The volume, for its axes.
     direction : int
-        Of the section: 0 inline, 1 crossline, 2 time or depth.
+        Direction of the section: 0 inline, 1 crossline, 2 time or depth.
     label : float
-        The section, in survey labels.
+        Inline number, crossline number, time or depth of the section.
 
     Returns
     -------
     list of FaultTrace
-        Some of them single points, where no other line is near.
+        A line is a single point if no other line with a point of its surface is near.
 
     Examples
     --------
@@ -100,7 +101,7 @@ def _mean(points: pd.DataFrame, name: str, default: float) -> float:
 
 
 def _crossing(points: pd.DataFrame, name: str, label: float) -> Iterator[dict[str, float]]:
-    """Places at which the line of a stick has a label on one axis, as dicts of all axes."""
+    """Yield the points at which a stick crosses a section, as dicts of labels of all axes."""
     names = [one for one in points.columns if one in (*DIRECTIONS, "time", "depth")]
     places = points[names].to_numpy(float)
     off = places[:, names.index(name)] - label
@@ -115,7 +116,7 @@ def _crossing(points: pd.DataFrame, name: str, label: float) -> Iterator[dict[st
 def _connected(
     places: list[Place], surface: int, along: str, step: float, across: str, down: str
 ) -> Iterator[FaultTrace]:
-    """Lines through the places of one surface, from line to line."""
+    """Connect the crossing points of one fault surface, from line to line."""
     places = sorted(places, key=lambda one: one[0][along])
     lines = np.array([place[along] for place, *_ in places])
     for run in np.split(np.arange(len(places)), np.flatnonzero(np.diff(lines) > (LINES + 0.5) * step) + 1):
@@ -127,19 +128,19 @@ def _connected(
 def horizon_traces(
     surface: xr.DataArray, direction: int, label: float, *, interval: float = np.inf
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Lines along which a top or base crosses a section, each as (across, down) in survey labels.
+    """Return the lines along which a top or base crosses a section, each as (across, down) in survey labels.
 
-    A line ends where the surface is missing, and where it jumps from one trace to the next by more than 16 samples: the
-    top of an overhang or of another part of the body, which no reflector connects.
+    A line ends where the surface is missing, and where it jumps by more than 16 samples between adjacent traces, as it
+    does at an overhang.
 
     Parameters
     ----------
     surface : DataArray
-        As `outcrop.surface` gives it.
+        As `outcrop.surface` returns it.
     direction, label
         The section, see `fault_traces`; on slices the lines are contours of the surface.
     interval : float
-        From sample to sample, in the unit of the surface; where it is not given no jump is too large.
+        Sample interval in the unit of the surface; without it jumps do not end lines.
     """
     surface = surface.transpose(*DIRECTIONS)
     if direction == 2:

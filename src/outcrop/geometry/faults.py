@@ -1,9 +1,9 @@
-"""Fault sticks: likelihood of a fault at every sample, thinned along the fault, linked into polylines.
+"""Fault sticks: the likelihood of a fault at every sample, thinned to ridges and linked into polylines.
 
-The likelihood is what the pretrained encoder answers on the section and on the stretched section and, with a smaller
-weight, how little neighbouring traces agree along the layers (dip-steered semblance). A scan over fault dips then
-averages it along straight pieces of a fault [Hale2013]_; what is largest across traces is linked downwards and upwards,
-over short gaps.
+The likelihood combines the predictions of the pretrained encoder on the section and on the stretched section with, at a
+smaller weight, the discontinuity of neighbouring traces along the layers (one minus dip-steered semblance). A scan over
+fault dips then averages it along straight pieces of a fault [Hale2013]_; its maxima across traces are linked downwards
+and upwards, over short gaps.
 
 .. [Hale2013] Hale, D., 2013, Methods to compute fault images, extract fault surfaces, and estimate fault throws from 3D
    seismic images: Geophysics 78(2), O33-O43.
@@ -39,24 +39,25 @@ def fault_sticks(
     device: str | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Fault sticks of the sections of a volume, joined into surfaces where there are several lines.
+    """Pick fault sticks on the sections of a volume, and join sticks of several lines into fault surfaces.
 
-    Lines are read one after the other, so the volume need not fit in memory. Sections may be as low as 64 samples.
+    Lines are read one after the other, so the volume need not fit in memory. Sections need at least 64 samples.
 
     Parameters
     ----------
     volume : DataArray
-        As `open_volume` gives it; any other source that it opens is opened.
+        As `open_volume` returns it, or any source that `open_volume` opens.
     along : {"inline", "crossline", "both"}
-        Sections to pick on. A fault is seen best on sections across it; ``both`` finds faults of any strike.
+        Direction of the sections to pick on. A fault is seen best on sections across it; ``both`` finds faults of any
+        strike.
     lines : sequence of int, optional
-        Survey labels of the lines to pick on; all of them by default. Not with ``both``.
+        Numbers of the lines to pick on, by default all. Not with ``both``.
     threshold : float
-        Likelihood that a stick reaches somewhere; it is followed down to two thirds of it.
+        Likelihood that at least one sample of a stick exceeds; the stick is followed down to two thirds of it.
     neighbours : int
-        Lines on either side whose likelihood supports that of a line, where they show the same layers.
+        Number of lines on either side whose likelihoods are averaged with that of a line, if they show the same layers.
     device : str, optional
-        A torch device for the encoder, for instance ``cuda`` (all GPUs that are visible) or ``cuda:0,cuda:1``.
+        A torch device for the encoder, for instance ``cuda`` (all visible GPUs) or ``cuda:0,cuda:1``.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
 
@@ -64,8 +65,8 @@ def fault_sticks(
     -------
     DataFrame
         surface, stick (counted from 0), inline, crossline, time in ms (or depth in m), likelihood, along (the direction
-        of the section); the points of a stick in order, downwards. Points lie between traces where the fault does.
-        Where at least five neighbouring lines in a row are picked, what fewer than three of them show is left out.
+        of the section); the points of a stick in order, downwards. Points may lie between traces. Where at least five
+        neighbouring lines in a row are picked, fault surfaces on fewer than three lines are left out.
 
     Examples
     --------
@@ -77,7 +78,7 @@ def fault_sticks(
     names = _directions(along, lines)
     if not 0 < threshold < 1:
         raise ValueError(f"threshold is {threshold}; choose a value between 0 and 1.")
-    volume = open_volume(volume)  # in ms or m, around zero amplitude
+    volume = open_volume(volume)
     wanted = {name: _positions(volume, name, lines) for name in names}
     parts: list[pd.DataFrame] = []
     total = sum(map(len, wanted.values()))
@@ -88,15 +89,15 @@ def fault_sticks(
                 progress("picking faults", len(parts), total)
     if not any(map(len, parts)) and not _any_live(volume, wanted):
         raise ValueError(
-            "No trace of these lines is live: all are missing or constant; check what they were read from."
+            "No trace of these lines is live: all are missing or constant; choose other lines, or check the file."
         )
     return join_sticks(assembled(parts, volume), volume, picked=wanted)
 
 
 def _any_live(volume: DataArray, wanted: dict[str, np.ndarray]) -> bool:
-    """Whether a line has a trace with data; reads as far as the first that has."""
-    places = ((DIRECTIONS.index(name), position) for name, some in wanted.items() for position in some)
-    return any(section_of_line(volume, *place)[1].any() for place in places)
+    """Return whether any of the lines has a trace with data; reading stops at the first such line."""
+    lines = ((DIRECTIONS.index(name), position) for name, positions in wanted.items() for position in positions)
+    return any(section_of_line(volume, *line)[1].any() for line in lines)
 
 
 def _directions(along: str, lines: Sequence[int] | None) -> tuple[str, ...]:
@@ -108,7 +109,7 @@ def _directions(along: str, lines: Sequence[int] | None) -> tuple[str, ...]:
 
 
 def _positions(volume: DataArray, name: str, lines: Sequence[int] | None) -> np.ndarray:
-    """Positions of lines given by their survey labels, all of them by default."""
+    """Return the positions of lines given by their numbers, by default of all lines."""
     labels = volume[name].values
     if lines is None:
         return np.arange(len(labels))
@@ -119,7 +120,7 @@ def _positions(volume: DataArray, name: str, lines: Sequence[int] | None) -> np.
 
 
 def assembled(parts: Iterable[pd.DataFrame], volume: DataArray) -> pd.DataFrame:
-    """Sticks of lines as one table, counted through."""
+    """Return the sticks of several lines as one table with unique stick numbers."""
     columns = ["stick", *volume.dims, "likelihood", "along"]
     parts = [part for part in parts if len(part)]
     if not parts:
@@ -138,12 +139,12 @@ def line_sticks(
     neighbours: int = NEIGHBOURS,
     device: str | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield the sticks of lines, one table after the other, in the order of their positions, which rise."""
+    """Yield a table of the sticks of each line; `positions` must be in rising order."""
     direction, groups = DIRECTIONS.index(along), neighbour_groups(volume, along)
-    near = {}
+    lines_near = {}
     for position in positions:
         lines = np.arange(max(position - neighbours, 0), min(position + neighbours + 1, len(groups)))
-        near[position] = lines[groups[lines] == groups[position]].tolist()
+        lines_near[position] = lines[groups[lines] == groups[position]].tolist()
     devices: list[Any] = device_list(device) or [None]
 
     def likelihood(position: int) -> tuple[np.ndarray, np.ndarray]:
@@ -153,16 +154,19 @@ def line_sticks(
         position, support = supported
         return _table(volume, direction, position, sticks_of(along_strike(support), threshold))
 
-    needed = sorted(set().union(*near.values()))
-    yield from map_blocks(pick, _supported(zip(needed, map_blocks(likelihood, needed), strict=True), near))
+    needed = sorted(set().union(*lines_near.values()))
+    yield from map_blocks(pick, _with_support(zip(needed, map_blocks(likelihood, needed), strict=True), lines_near))
 
 
-def _supported(
-    maps: Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]], near: dict[int, list[int]]
+def _with_support(
+    maps: Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]], lines_near: dict[int, list[int]]
 ) -> Iterator[tuple[int, list[tuple[int, np.ndarray]]]]:
-    """Yield positions with the distance and likelihood of every line that supports them, from those of all lines."""
+    """Yield the position of each line with distance and likelihood of the lines near it that show the same layers.
+
+    `maps` yields the position, likelihood and section of every line needed, in rising order.
+    """
     held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    for position, lines in near.items():
+    for position, lines in lines_near.items():
         held = {line: held[line] for line in held if line >= lines[0]}
         while lines[-1] not in held:
             line, found = next(maps)
@@ -175,7 +179,7 @@ def _supported(
 def _table(
     volume: DataArray, direction: int, position: int, sticks: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 ) -> pd.DataFrame:
-    """Sticks of a line in survey labels, with points every few samples."""
+    """Return the sticks of a line as a table in survey labels, with a point about every eight samples."""
     rows = []
     labels = [volume[name].values for name in volume.dims]
     traces_of = labels[1 - direction]

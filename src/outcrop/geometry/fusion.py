@@ -1,4 +1,4 @@
-"""Labels, confidence and margin from votes, lazily: for labels to which inlines and crosslines contribute."""
+"""Lazy labels, confidence and margin from votes: for labels that combine the votes of inlines and crosslines."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from outcrop.volumes.lazy import LazyVolume
 
 
 def decided(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Label, confidence and margin from votes of shape (n_classes, ...), which need not sum to anything.
+    """Return label, confidence and margin from votes of shape (n_classes, ...), which need not be normalised.
 
     Examples
     --------
@@ -34,31 +34,32 @@ def decided(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray,
 def lazy_labels(
     read: Callable[[tuple[Any, ...]], Any], coords: Mapping[Any, np.ndarray], attrs: Mapping[str, Any]
 ) -> xr.Dataset:
-    """Lazy Dataset of ``label``, ``confidence`` and ``margin`` on the axes `coords`.
+    """Return a lazy Dataset of ``label``, ``confidence`` and ``margin`` on the axes `coords`.
 
-    The margin is the share of the winning class less that of the next one (uint8, 255 = 1): where two classes meet, it
-    tells how near to a sample the surface between them lies.
+    The margin is the share of the votes of the winning class less that of the second class (uint8, 255 = 1). Between
+    two samples of different classes, the margins give the position of the surface; see `outcrop.geometry.bodies`.
 
     Parameters
     ----------
     read : callable
-        ``read(key)`` gives all three for a block, for a key of three slices or arrays of positions. For a block that is
-        asked for several times in a row, as label and as confidence, it is called once.
+        ``read(key)`` returns label, confidence and margin of a block; the key is three slices or arrays of positions.
+        If the same block is requested several times in a row, for instance as label and as confidence, it is read once.
     coords : dict
         Name -> labels of each axis.
     attrs : dict
+        Attributes of the Dataset.
     """
     shape = tuple(map(len, coords.values()))
-    last = threading.local()  # of each thread: the last block, by its key
+    last = threading.local()  # the last block of each thread, with its key
 
-    def block(which: int, key: tuple[Any, ...]) -> Any:
-        asked = tuple(str(part) if isinstance(part, slice) else part.tobytes() for part in key)
-        if getattr(last, "key", None) != asked:
-            last.found, last.key = read(key), asked
-        return last.found[which]
+    def block(number: int, key: tuple[Any, ...]) -> Any:
+        comparable = tuple(str(part) if isinstance(part, slice) else part.tobytes() for part in key)
+        if getattr(last, "key", None) != comparable:
+            last.found, last.key = read(key), comparable
+        return last.found[number]
 
     data = {
-        name: (tuple(coords), indexing.LazilyIndexedArray(LazyVolume(partial(block, which), shape, np.uint8)))
-        for which, name in enumerate(("label", "confidence", "margin"))
+        name: (tuple(coords), indexing.LazilyIndexedArray(LazyVolume(partial(block, number), shape, np.uint8)))
+        for number, name in enumerate(("label", "confidence", "margin"))
     }
     return xr.Dataset(data, coords, attrs)

@@ -1,7 +1,7 @@
-"""Horizons out and in: IRAP classic points and csv, with X and Y from the trace headers.
+"""Read and write horizons as csv or IRAP classic points, with X and Y from the trace headers.
 
-IRAP classic points are lines of X, Y and Z, Z downwards; in files of several lines ``999 999 999`` ends each. A csv has
-a line of names: inline, crossline, x, y, and time or depth.
+A file of IRAP classic points holds X, Y and Z in each row, with Z positive downwards; ``999 999 999`` may end a line of
+points. A csv has a header with the names inline, crossline, x, y, and time or depth.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ from outcrop.storage.workspace import whole_file
 from outcrop.volumes.neighbours import smallest_step
 from outcrop.words import counted
 
-END = 999.0  # three of them end a line in IRAP classic files
-MOST_BYTES = 1 << 31  # of a horizon file; one of 20 million points is smaller
+END = 999.0  # three of this number end a line of points in IRAP classic files
+MOST_BYTES = 1 << 31  # largest horizon file; 20 million points need less
 
 
 def horizon_table(surface: DataArray, volume: DataArray | None = None) -> pd.DataFrame:
-    """Points of a surface: inline, crossline, x, y, and time or depth.
+    """Return the points of a surface as a table of inline, crossline, x, y, and time or depth.
 
     Parameters
     ----------
     surface : DataArray
-        On inline and crossline, NaN where there is none, as `outcrop.surface` gives it.
+        Time or depth on inline and crossline, NaN on traces without the surface, as `outcrop.surface` returns it.
     volume : DataArray, optional
-        Gives x and y, see `trace_coordinates`; without it the table has none.
+        The volume of the surface, for x and y (see `trace_coordinates`); without it the table has no x and y.
     """
     surface = surface.transpose(*DIRECTIONS)
     rows, columns = np.nonzero(np.isfinite(surface.values))
@@ -42,41 +42,41 @@ def horizon_table(surface: DataArray, volume: DataArray | None = None) -> pd.Dat
 
 
 def write_horizon(path: str | Path, table: pd.DataFrame) -> None:
-    """Write points of `horizon_table`: as csv where the name ends in .csv, else as IRAP classic points.
+    """Write the table of `horizon_table` as csv if the file name ends in .csv, else as IRAP classic points.
 
-    Points without X and Y are left out of IRAP files.
+    IRAP files leave out points without X and Y.
     """
     with whole_file(path) as aside:
         if Path(path).suffix.lower() == ".csv":
             table.to_csv(aside, index=False, float_format="%.10g")
             return
         if not {"x", "y"} <= set(table.columns):
-            raise ValueError(f"{path} needs X and Y, which these points do not have; write csv.")
+            raise ValueError(f"{path} needs X and Y, but these points have none; write csv.")
         points = table[["x", "y", table.columns[-1]]].to_numpy(np.float64)
         np.savetxt(aside, points[np.isfinite(points).all(axis=1)], fmt=("%.2f", "%.2f", "%.4f"))
 
 
 def read_horizon(path: str | Path, volume: DataArray) -> pd.DataFrame:
-    """Points of a horizon file on the traces of a survey.
+    """Read a horizon file, and return its points on the traces of a survey.
 
     Parameters
     ----------
     path : path
         A csv with inline and crossline, or x and y, and time or depth; or IRAP classic points, X, Y and Z.
     volume : DataArray
-        The survey. X and Y are placed on its nearest traces, by its trace headers.
+        The survey. X and Y are assigned to its nearest traces, by its trace headers.
 
     Returns
     -------
     DataFrame
-        ``inline``, ``crossline`` and ``time`` or ``depth``, one row a trace: the shallowest point where several lie on
-        it. Points outside the survey are left out; ``attrs["outside"]`` says how many. Where all Z are negative, as
-        programs write them that count upwards, the sign is turned.
+        ``inline``, ``crossline`` and ``time`` or ``depth``, one row for each trace: the shallowest of its points.
+        Points outside the survey are left out; ``attrs["outside"]`` is their number. If all Z are negative, because the
+        other program counts upwards, their sign is reversed.
 
     Raises
     ------
     ValueError
-        The file is not such a file, or none of its points lies in the survey.
+        The file has another format, or none of its points lies in the survey.
     """
     if Path(path).stat().st_size > MOST_BYTES:
         raise ValueError(f"{path} is larger than {MOST_BYTES >> 30} GB, too large for a horizon; give one horizon.")
@@ -96,7 +96,8 @@ def read_horizon(path: str | Path, volume: DataArray) -> pd.DataFrame:
             f"{name} {volume[name].values.min():g} to {volume[name].values.max():g}" for name in volume.dims
         )
         raise ValueError(
-            f"None of {counted(len(table), 'points')} of {path} lies in the survey ({spans}); is it of another one?"
+            f"None of {counted(len(table), 'points')} of {path} lies in the survey ({spans}); give a horizon of this "
+            "survey."
         )
     found = pd.DataFrame({name: table[name][inside].astype(volume[name].dtype) for name in DIRECTIONS})
     found = found.assign(**{domain: depth[inside]}).groupby(list(DIRECTIONS), as_index=False).min()
@@ -105,12 +106,12 @@ def read_horizon(path: str | Path, volume: DataArray) -> pd.DataFrame:
 
 
 def _nearest_traces(volume: DataArray, table: pd.DataFrame, path: str | Path) -> dict[Any, Any]:
-    """Inline and crossline of the trace nearest to each point by X and Y, NaN outside the survey."""
+    """Return inline and crossline of the trace nearest to the X and Y of each point, NaN outside the survey."""
     grid = map_grid(volume)
     if grid.source in (NUMBERS, BINS):
         raise ValueError(
-            f"{path} has X and Y, but those of the survey are not known or make no grid; give a csv with inline and "
-            "crossline."
+            f"{path} has X and Y, but the coordinates of the survey are unknown or form no grid; "
+            "give a csv with inline and crossline."
         )
     found = {}
     for name, labels in zip(DIRECTIONS, grid.to_lines(table["x"], table["y"]), strict=True):
@@ -121,20 +122,21 @@ def _nearest_traces(volume: DataArray, table: pd.DataFrame, path: str | Path) ->
 
 
 def horizon_misfit(surface: DataArray, horizon: pd.DataFrame) -> dict[str, float]:
-    """How far a surface lies from a horizon, over the traces that both have.
+    """Return statistics of the difference between a surface and a true horizon, over the traces that both have.
 
     Parameters
     ----------
     surface : DataArray
-        As `outcrop.surface` gives it.
+        As `outcrop.surface` returns it.
     horizon : DataFrame
-        As `read_horizon` gives it: the truth.
+        The true horizon, as `read_horizon` returns it.
 
     Returns
     -------
     dict
-        ``traces`` that both have, ``found``, their share of the horizon's, and of the differences, in ms or m and
-        positive where the surface lies deeper: ``mean``, ``median_absolute``, ``rms`` and ``p95``.
+        ``traces``, the number of traces that both have; ``found``, their share of the traces of the horizon; and
+        statistics of the differences in ms or m, positive where the surface is deeper: ``mean``, ``median_absolute``,
+        ``rms`` and ``p95`` (95 % quantile of the absolute differences).
     """
     name = surface.name
     both = horizon_table(surface).merge(horizon, on=list(DIRECTIONS), suffixes=("", "_true"))
@@ -150,17 +152,18 @@ def horizon_misfit(surface: DataArray, horizon: pd.DataFrame) -> dict[str, float
 def polylines(
     horizon: pd.DataFrame, along: str = "inline", *, lines: Sequence[float] | None = None, gap: float = 5
 ) -> list[list[tuple[float, ...]]]:
-    """A horizon as lines of points, section by section, as `Job.paint` takes them.
+    """Return a horizon as polylines on sections, in the form that `Job.paint` accepts.
 
     Parameters
     ----------
     horizon : DataFrame
-        As `read_horizon` gives it.
+        As `read_horizon` returns it.
     along : {"inline", "crossline"}
+        Direction of the sections.
     lines : sequence of int, optional
-        Survey labels of the sections; all of them by default.
+        Numbers of the lines; by default all.
     gap : float
-        Traces; a longer gap ends a line.
+        Number of traces; a longer gap ends a polyline.
 
     Returns
     -------

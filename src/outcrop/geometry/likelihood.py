@@ -1,4 +1,4 @@
-"""Likelihood of a fault at every sample of a section, from the encoder and from broken reflectors."""
+"""Likelihood of a fault at every sample of a section, from the encoder and from the discontinuity of reflectors."""
 
 import numba
 import numpy as np
@@ -11,18 +11,18 @@ from outcrop.patches.gaps import bridge
 from outcrop.volumes.amplitude import centre, scale
 from outcrop.volumes.lazy import live_traces
 
-SCALES = (1.0, 1.0), (1.5, 3.0)  # times the samples and traces of a section at which the encoder sees it
-WEIGHT = 0.1  # of the discontinuity against the encoder
-CONTRAST = 6.0  # times the median of the section at which a discontinuity counts half
+SCALES = (1.0, 1.0), (1.5, 3.0)  # (vertical, horizontal) stretch of the sections that the encoder sees
+WEIGHT = 0.1  # weight of the discontinuity; the encoder has the remaining weight
+CONTRAST = 6.0  # the discontinuity is 0.5 where one minus semblance is this many times its median
 STEERED = 2  # traces on either side that the semblance compares
 SMOOTH = 4.0  # samples, standard deviation of the vertical window of the semblance
-NEIGHBOURS = 2  # lines on either side that support a line
-ALIKE = 0.35  # correlation of two lines from which on they are neighbours
-EDGE = 4  # traces at the ends of the section and of gaps, where nothing is compared
+NEIGHBOURS = 2  # lines on either side whose likelihoods are averaged with that of a line
+ALIKE = 0.35  # smallest correlation of two lines that show the same layers
+EDGE = 4  # traces next to the ends of a section and next to gaps, where the likelihood is 0
 
 
 def alike(section: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two sections are neighbours that show the same layers: lines of a coarse selection are not."""
+    """Return whether two sections show the same layers; lines far apart do not."""
     one, two = ((part[::2, ::2] - 0.5).ravel() for part in (section, other))
     return float(one @ two) > ALIKE * float(np.linalg.norm(one) * np.linalg.norm(two))
 
@@ -30,7 +30,10 @@ def alike(section: np.ndarray, other: np.ndarray) -> bool:
 def likelihood_of_line(
     volume: DataArray, direction: int, position: int, device: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Likelihood of a fault at every sample of a line, 0 near ends and gaps, and its section; (n_samples, n_traces)."""
+    """Return the likelihood of a fault at every sample of a line, 0 near its ends and gaps, and its section.
+
+    Both have the shape (n_samples, n_traces).
+    """
     section, valid = section_of_line(volume, direction, position)
     if not valid.any():
         return np.zeros(section.shape, np.float32), section
@@ -41,9 +44,9 @@ def likelihood_of_line(
 
 
 def section_of_line(volume: DataArray, direction: int, position: int) -> tuple[np.ndarray, np.ndarray]:
-    """Amplitudes of a line around 0.5, shape (n_samples, n_traces), and which traces hold data; short gaps are filled.
+    """Return the scaled amplitudes of a line, shape (n_samples, n_traces), and whether each trace has data.
 
-    Each line is scaled by itself, which the encoder does not mind: it balances amplitudes anyway.
+    Zero amplitude is 0.5; short gaps are interpolated. Each line has its own scale: the encoder balances amplitudes.
     """
     section = np.asarray(volume[(slice(None),) * direction + (position,)].values, np.float32)
     live = live_traces(volume)[(slice(None),) * direction + (position,)]
@@ -65,61 +68,61 @@ def fault_likelihood(
     weight: float = WEIGHT,
     device: str | None = None,
 ) -> np.ndarray:
-    """Likelihood of a fault at every sample of one section.
+    """Return the likelihood of a fault at every sample of one section.
 
     Parameters
     ----------
     section : array, shape (n_samples, n_traces)
-        Amplitudes of any gain around 0.5.
+        Amplitudes of any gain, with zero amplitude at 0.5.
     weight : float
-        Of the discontinuity of the data: 0 is the encoder alone, 1 the discontinuity alone.
+        Weight of the discontinuity: 0 uses the encoder alone, 1 the discontinuity alone.
     device : str, optional
         A torch device for the encoder.
 
     Returns
     -------
     array, shape (n_samples, n_traces)
-        ``encoder ** (1 - weight) * discontinuity ** weight``, both times the probability that there is neither chaos
-        nor salt, in which every trace differs from the next.
+        ``layered * encoder ** (1 - weight) * discontinuity ** weight``, where ``layered`` is the probability of neither
+        chaos nor salt: there adjacent traces differ without a fault.
     """
-    answers = answers_at_scales(section, device)
-    layered = (1 - answers["chaos"]) * (1 - answers["salt"])
-    measured = discontinuity(section, answers["dip"])
-    return np.asarray(layered * answers["fault"] ** (1 - weight) * measured**weight, np.float32)
+    predictions = _mean_predictions(section, device)
+    layered = (1 - predictions["chaos"]) * (1 - predictions["salt"])
+    measured = discontinuity(section, predictions["dip"])
+    return np.asarray(layered * predictions["fault"] ** (1 - weight) * measured**weight, np.float32)
 
 
-def answers_at_scales(section: np.ndarray, device: str | None = None) -> dict[str, np.ndarray]:
-    """Mean of the encoder's answers, as logits, over scales at which it sees a section; the dip of the first of them.
+def _mean_predictions(section: np.ndarray, device: str | None = None) -> dict[str, np.ndarray]:
+    """Return the encoder's predictions, averaged as logits over the stretches in `SCALES`; the dip is unstretched.
 
-    A section stretched across shows steep faults flatter and with more traces to either side.
+    On a horizontally stretched section steep faults are less steep and have more traces on either side.
     """
     names = ("fault", "chaos", "salt")
     total, dip = dict.fromkeys(names, np.float32(0)), None
     for factors in SCALES:
-        seen = section if factors == (1.0, 1.0) else zoom(section, factors, order=3)
-        answers = Encoder(device=device).answers(seen[None].astype(np.float32))
-        back = [n / n_seen for n, n_seen in zip(section.shape, seen.shape, strict=True)]
+        stretched = section if factors == (1.0, 1.0) else zoom(section, factors, order=3)
+        predictions = Encoder(device=device).answers(stretched[None].astype(np.float32))
+        back = [n / n_stretched for n, n_stretched in zip(section.shape, stretched.shape, strict=True)]
         for name in names:
-            total[name] = total[name] + logit(np.clip(zoom(answers[name][0], back, order=1), 1e-5, 1 - 1e-5))
+            total[name] = total[name] + logit(np.clip(zoom(predictions[name][0], back, order=1), 1e-5, 1 - 1e-5))
         if dip is None:
-            dip = zoom(answers["dip"][0], back, order=1) * np.float32(back[0] / back[1])
+            dip = zoom(predictions["dip"][0], back, order=1) * np.float32(back[0] / back[1])
     return {name: expit(total[name] / len(SCALES)) for name in names} | {"dip": dip}
 
 
 def discontinuity(section: np.ndarray, dip: np.ndarray) -> np.ndarray:
-    """How little neighbouring traces agree along the layers, between 0 and 1.
+    """Return the discontinuity of neighbouring traces along the layers, between 0 and 1.
 
     Parameters
     ----------
     section : array, shape (n_samples, n_traces)
-        Amplitudes around 0.5.
+        Amplitudes, with zero amplitude at 0.5.
     dip : array, shape (n_samples, n_traces)
-        Samples a trace.
+        Dip of the layers in samples per trace.
 
     Notes
     -----
-    With the semblance s of five traces along the dip, d = 1 - s over its median over the section, m, is a measure free
-    of the noise of the survey; returned is d / (d + 6 m).
+    With the semblance s of five traces along the dip, d = 1 - s, and the median m of d over the section, the result is
+    d / (d + 6 m). Division by the median removes the noise level of the survey.
     """
     amplitudes = balanced(np.asarray(section, np.float32)[None] - np.float32(0.5))[0]
     stacked, energy = _along_dip(amplitudes, _regional(dip), STEERED)
@@ -130,7 +133,7 @@ def discontinuity(section: np.ndarray, dip: np.ndarray) -> np.ndarray:
 
 
 def _regional(dip: np.ndarray) -> np.ndarray:
-    """Dip without what a fault drags: a median over some 25 traces, smoothed."""
+    """Return the smoothed median of the dip over about 25 traces, which removes the drag of layers at a fault."""
     coarse = median_filter(dip[::4, ::4], (3, 7), mode="nearest")
     fine = np.repeat(np.repeat(coarse, 4, 0), 4, 1)[: dip.shape[0], : dip.shape[1]]
     return np.asarray(gaussian_filter(fine, (4, 8), mode="nearest"), np.float32)
@@ -138,7 +141,7 @@ def _regional(dip: np.ndarray) -> np.ndarray:
 
 @numba.njit(nogil=True, cache=True)
 def _along_dip(amplitudes: np.ndarray, dip: np.ndarray, half: int) -> tuple[np.ndarray, np.ndarray]:
-    """Squared sum, and sum of squares times their number, of traces around every sample along its dip."""
+    """Return the squared sum, and the sum of squares times their number, of neighbouring traces along the dip."""
     n_samples, n_traces = amplitudes.shape
     stacked, energy = np.zeros_like(amplitudes), np.zeros_like(amplitudes)
     for i in range(n_samples):
@@ -158,12 +161,12 @@ def _along_dip(amplitudes: np.ndarray, dip: np.ndarray, half: int) -> tuple[np.n
 
 
 def along_strike(support: list[tuple[int, np.ndarray]]) -> np.ndarray:
-    """Mean of the likelihoods of neighbouring lines along the strike that makes it largest.
+    """Return the mean likelihood of neighbouring lines along the strike at which the mean is largest.
 
     Parameters
     ----------
     support : list of (int, array)
-        Distance of a line in lines and its likelihood; distance 0 must be there.
+        Distance in lines and likelihood of each line; the line at distance 0 is required.
     """
     if len(support) == 1:
         return support[0][1]
@@ -172,7 +175,7 @@ def along_strike(support: list[tuple[int, np.ndarray]]) -> np.ndarray:
 
 
 def _shifted(section: np.ndarray, traces: int) -> np.ndarray:
-    """Section whose trace j is trace j + `traces` of the given one; the last trace repeats."""
+    """Return a section whose trace j is trace j + `traces` of the given section; at the ends a trace is repeated."""
     if not traces:
         return section
     return section[:, np.clip(np.arange(section.shape[1]) + traces, 0, section.shape[1] - 1)]

@@ -1,8 +1,8 @@
-"""Fault sticks as files: csv, OpendTect ASCII, Charisma and IRAP classic lines; and their score against others.
+"""Read and write fault sticks as csv, OpendTect ASCII, Charisma or IRAP classic lines; score them against others.
 
-OpendTect: a line a point, ``X Y Z stick node``, then the surface; its import asks for the numbers of these columns.
-Charisma: ``INLINE- inline crossline X Y Z fault stick``. IRAP classic: ``X Y Z``, and ``999 999 999`` after every
-stick; it knows no surfaces. Z is in ms, or in m where the volume is in depth.
+Each row of a file is one point. OpendTect: ``X Y Z stick node surface``; its import asks for the numbers of these
+columns. Charisma: ``INLINE- inline crossline X Y Z fault stick``. IRAP classic: ``X Y Z``, and ``999 999 999`` after
+every stick, without surfaces. Z is in ms, or in m if the volume is in depth.
 """
 
 import warnings
@@ -29,13 +29,13 @@ FORMATS = {
     "charisma": (".charisma", ".chr"),
     "irap": (".pol",),
 }
-END = "999.00 999.00 999.00"  # of a stick in an IRAP file
+END = "999.00 999.00 999.00"  # row after each stick of an IRAP file
 NAME = "Fault_"
-SAME = 2.0  # traces between sticks of two tables up to which they are the same
+SAME = 2.0  # traces; sticks of two tables with a smaller mean distance are the same
 
 
 def format_of(path: str | Path, given: str | None = None) -> str:
-    """Format of a file: the given one, else by the end of its name.
+    """Return the format of a file: the given format, by default that of the suffix.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def format_of(path: str | Path, given: str | None = None) -> str:
         if suffix in suffixes:
             return name
     known = ", ".join(f"{suffix} ({name})" for name, suffixes in FORMATS.items() for suffix in suffixes)
-    raise ValueError(f"{path} does not say its format; end its name with one of {known}, or name a format.")
+    raise ValueError(f"The format of {path} is unknown; end its name with one of {known}, or name a format.")
 
 
 def write_sticks(sticks: pd.DataFrame, path: str | Path, volume: DataArray, *, format: str | None = None) -> None:
@@ -60,20 +60,21 @@ def write_sticks(sticks: pd.DataFrame, path: str | Path, volume: DataArray, *, f
     Parameters
     ----------
     sticks : DataFrame
-        As `fault_sticks` gives them.
+        As `fault_sticks` returns them.
     path : path
+        File to write.
     volume : DataArray
-        Gives X and Y of the points; see `map_grid`. Where they are not known a csv has none, and the other formats have
-        the numbers of crosslines and inlines in their place, with a warning.
+        The volume of the sticks, for X and Y; see `map_grid`. If its coordinates are unknown, a csv has no X and Y, and
+        the other formats hold crossline and inline numbers instead, with a warning.
     format : {"csv", "opendtect", "charisma", "irap"}, optional
-        By the end of the name by default: .csv, .dat (also .txt, .asc), .charisma (also .chr), .pol.
+        By default that of the suffix: .csv, .dat (also .txt, .asc), .charisma (also .chr), .pol.
     """
     kind, vertical = format_of(path, format), str(volume.dims[2])
     grid = map_grid(volume)
     if not grid.in_metres and kind != "csv":
         warnings.warn(
-            f"{path} has crossline and inline numbers in place of X and Y, for the volume has no usable coordinates; "
-            "write csv for other programs.",
+            f"{path} has crossline and inline numbers in place of X and Y, because the volume has no usable "
+            "coordinates; write csv for other programs.",
             stacklevel=2,
         )
     x, y = grid.to_map(sticks["inline"], sticks["crossline"])
@@ -104,17 +105,17 @@ def read_sticks(path: str | Path, volume: DataArray, *, format: str | None = Non
     ----------
     path, format
         As in `write_sticks`. A csv needs the columns stick, inline, crossline and time (or depth); surface and
-        likelihood where they are known; section where sticks are counted anew on each. OpendTect files need X, Y, Z and
-        the number of the stick.
+        likelihood are optional; section is needed if stick numbers start again on every section. OpendTect files need
+        X, Y, Z and the stick number.
     volume : DataArray
-        Gives inline and crossline of X and Y, and the name of the vertical axis.
+        The volume of the sticks, for its map (see `map_grid`) and the name of its vertical axis.
 
     Returns
     -------
     DataFrame
-        surface, stick, inline, crossline, time (or depth), likelihood (1 where the file has none), and along where the
-        file has it. Sticks keep their numbers where the file counts them through; otherwise they are counted in its
-        order.
+        surface, stick, inline, crossline, time (or depth), likelihood (1 if the file has none), and along if the file
+        has it. Stick numbers of the file are kept if each belongs to one stick; else sticks are numbered in the order
+        of the file.
     """
     kind, vertical = format_of(path, format), str(volume.dims[2])
     try:
@@ -138,16 +139,16 @@ def read_sticks(path: str | Path, volume: DataArray, *, format: str | None = Non
 
 
 def _numbers(table: pd.DataFrame) -> Any:
-    """Number of the stick of every point: those of the file where each stands for one stick."""
+    """Return the stick number of every point: the file's numbers if they are unique and whole, else new numbers."""
     numbers = pd.to_numeric(table["stick"], errors="coerce")
     counted = pd.factorize(pd.MultiIndex.from_frame(table[["surface", "stick"]]))[0]
-    through = pd.Series(counted, table.index).groupby(numbers).nunique().eq(1).all()
+    unique = pd.Series(counted, table.index).groupby(numbers).nunique().eq(1).all()
     whole = numbers.notna().all() and (numbers >= 0).all() and (numbers % 1 == 0).all()
-    return numbers.astype(int) if whole and through else counted
+    return numbers.astype(int) if whole and unique else counted
 
 
 def _snap(table: pd.DataFrame, volume: DataArray) -> None:
-    """Put sticks that lie on a line but for rounding exactly on it, in place."""
+    """Move sticks that differ from a line of the volume only by rounding onto it, in place."""
     for _, points in table.groupby(["surface", "stick"]):
         name = DIRECTIONS[direction_of(points)]
         axis = volume[name].values
@@ -160,10 +161,10 @@ def _from_csv(path: str | Path, vertical: str) -> pd.DataFrame:
     try:
         table = pd.read_csv(path)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise ValueError(f"{path} is no csv ({str(error).splitlines()[0]}); give a table of fault sticks.") from None
+        raise ValueError(f"{path} is not csv ({str(error).splitlines()[0]}); give a table of fault sticks.") from None
     for name in ("stick", "inline", "crossline", vertical):
         if name not in table:
-            raise ValueError(f"{path} has no column {name}; it has {', '.join(map(str, table.columns))}.")
+            raise ValueError(f"{path} has no column {name}, only {', '.join(map(str, table.columns))}; add the column.")
     for name in ("inline", "crossline", vertical):
         table[name] = pd.to_numeric(table[name], errors="coerce")
     if "section" in table:
@@ -174,7 +175,7 @@ def _from_csv(path: str | Path, vertical: str) -> pd.DataFrame:
 
 
 def _from_lines(path: str | Path, kind: str) -> pd.DataFrame:
-    """Points of a file that has one in each line."""
+    """Return the points of a file with one point in each row."""
     parse, layout = PARSERS[kind]
     points = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
@@ -184,7 +185,7 @@ def _from_lines(path: str | Path, kind: str) -> pd.DataFrame:
                 points.append(parse(row))
             except (ValueError, IndexError):
                 text = " ".join(row)[:60]
-                raise ValueError(f"Line {number} of {path} is {text!r}; a point is written as {layout}.") from None
+                raise ValueError(f"Line {number} of {path} is {text!r}; write points as {layout}.") from None
     table = pd.DataFrame(points)
     if kind == "irap" and len(table):
         ends = (table[["x", "y", "z"]] == float(END.split()[0])).all(axis=1)
@@ -201,9 +202,9 @@ def _charisma_point(row: list[str]) -> Point:
     if not row[0].upper().startswith(("INLINE-", "CROSSLINE-", "XLINE-")):
         raise ValueError
     label = row[0].split("-", 1)[1]
-    rest = [label, *row[1:]] if label else row[1:]
-    inline, crossline, _, _, z = map(float, rest[:5])
-    return {"inline": inline, "crossline": crossline, "z": z, "surface": " ".join(rest[5:-1]), "stick": rest[-1]}
+    fields = [label, *row[1:]] if label else row[1:]
+    inline, crossline, _, _, z = map(float, fields[:5])
+    return {"inline": inline, "crossline": crossline, "z": z, "surface": " ".join(fields[5:-1]), "stick": fields[-1]}
 
 
 def _irap_point(row: list[str]) -> Point:
@@ -219,32 +220,33 @@ PARSERS: dict[str, tuple[Callable[[list[str]], Point], str]] = {
 
 
 def numbered_as(sticks: pd.DataFrame, before: pd.DataFrame, volume: DataArray) -> pd.DataFrame:
-    """Sticks with the numbers that the same ones had before; new ones are counted on.
+    """Return sticks with the numbers of the same sticks in an earlier table; other sticks get new numbers.
 
-    Two sticks are the same where they lie on one section, overlap, and are less than two traces apart on average.
+    Two sticks are the same if they lie on one section, overlap in depth, and have a mean distance below two traces.
 
     Parameters
     ----------
     sticks, before : DataFrame
-        As `fault_sticks` and `read_sticks` give them.
+        The new and the earlier sticks, as `fault_sticks` and `read_sticks` return them.
     volume : DataArray
+        The volume of the sticks.
     """
     old = dict(list(before.groupby("stick")))
     numbers: dict[Any, int] = {}
-    later = max(old, default=-1) + 1
+    unused = max(old, default=-1) + 1
     for number, points in sticks.groupby("stick"):
-        apart = {other: _apart(points, course, volume) for other, course in old.items()}
-        nearest = min(apart, key=apart.__getitem__, default=None)
-        if nearest is not None and apart[nearest] < SAME:
+        distances = {other: _mean_distance(points, other_points, volume) for other, other_points in old.items()}
+        nearest = min(distances, key=distances.__getitem__, default=None)
+        if nearest is not None and distances[nearest] < SAME:
             numbers[number] = nearest
             del old[nearest]
         else:
-            numbers[number], later = later, later + 1
+            numbers[number], unused = unused, unused + 1
     return sticks.assign(stick=sticks["stick"].map(numbers))
 
 
-def _apart(one: pd.DataFrame, other: pd.DataFrame, volume: DataArray) -> float:
-    """Mean distance of two sticks in traces where they overlap; infinite on different sections."""
+def _mean_distance(one: pd.DataFrame, other: pd.DataFrame, volume: DataArray) -> float:
+    """Return the mean distance of two sticks in traces over their common depths; infinite on different sections."""
     direction, vertical = direction_of(one), volume.dims[2]
     name, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
     if direction_of(other) != direction or one[name].iloc[0] != other[name].iloc[0]:
@@ -261,9 +263,19 @@ def _apart(one: pd.DataFrame, other: pd.DataFrame, volume: DataArray) -> float:
 def stick_scores(
     found: pd.DataFrame, truth: pd.DataFrame, volume: DataArray, *, tolerance: int = 3
 ) -> dict[str, float]:
-    """Precision and recall of sticks against an interpreter's, over the sections on which the truth has any.
+    """Return precision and recall of sticks against an interpreter's sticks, over the sections with a true stick.
 
-    Sticks are drawn as lines on their sections; a pixel is right where the other set has one within `tolerance` pixels.
+    Sticks are drawn as lines on their sections; a pixel of a stick is right if the other table has a pixel within
+    `tolerance` pixels.
+
+    Parameters
+    ----------
+    found, truth : DataFrame
+        The sticks to score and the interpreter's sticks, as `fault_sticks` and `read_sticks` return them.
+    volume : DataArray
+        The volume of the sticks.
+    tolerance : int
+        Distance in samples and traces.
 
     Returns
     -------
@@ -274,7 +286,7 @@ def stick_scores(
     disc = rows**2 + columns**2 <= tolerance**2
     truth = _inside(truth, volume)
     drawn, wanted = drawn_sections(found, volume), drawn_sections(truth, volume)
-    hits, counts = np.zeros(2), np.zeros(2)  # of what was found, of the truth
+    hits, counts = np.zeros(2), np.zeros(2)  # pixels of the found sticks, and of the true sticks
     for section, real in wanted.items():
         picked = drawn.get(section, np.zeros_like(real))
         hits += (picked & binary_dilation(real, disc)).sum(), (real & binary_dilation(picked, disc)).sum()
@@ -285,7 +297,7 @@ def stick_scores(
 
 
 def _inside(sticks: pd.DataFrame, volume: DataArray) -> pd.DataFrame:
-    """Sticks that lie in a volume, at least in part."""
+    """Return the sticks that lie at least partly in a volume."""
     inside = pd.Series(True, sticks.index)
     for name in volume.dims:
         axis = volume[name].values
@@ -299,7 +311,7 @@ def _inside(sticks: pd.DataFrame, volume: DataArray) -> pd.DataFrame:
 
 
 def drawn_sections(sticks: pd.DataFrame, volume: DataArray) -> dict[tuple[int, int], np.ndarray]:
-    """Sticks as lines one pixel wide: (direction, position) -> mask, shape (n_samples, n_traces)."""
+    """Draw sticks as lines one pixel wide; return (direction, position) -> mask of shape (n_samples, n_traces)."""
     masks: dict[tuple[int, int], np.ndarray] = {}
     axes = {str(name): volume[name].values for name in volume.dims}
     for _, points in sticks.groupby("stick"):

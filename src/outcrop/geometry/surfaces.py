@@ -1,4 +1,4 @@
-"""Fault surfaces: sticks of neighbouring lines and of both directions that belong to one fault."""
+"""Join fault sticks of neighbouring lines and of both directions into fault surfaces."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -16,39 +16,43 @@ from outcrop.geometry.coordinates import MapGrid, MapLine, map_grid, positions_o
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.neighbours import line_distances, neighbour_groups
 
-LINES = 3  # lines from a stick to the next one of the same surface, at most
-STRIKE = 2.0  # traces a line by which a surface may run across the lines; beyond, the other direction sees it better
-BEND = 1.5  # traces, standard deviation, by which two sticks of a surface may differ in shape
-OVERLAP = 0.4  # share of the shorter stick that lies at the depth of the other one
-SHARED = 6  # samples that two sticks of a surface on one line may overlap by
-PLANE = 2.0  # traces, root mean square, that two pieces of a surface may lie off their common plane
-FAR = 10, 20  # lines and samples between two pieces of a surface
-NEAR = 2.5  # traces between a crossline stick and the surface of inline sticks that it belongs to
-VELOCITY = 2500.0  # m/s, by which times become depths where a dip is stated
-ELSEWHERE = 10_000  # lines between groups of lines that are no neighbours: nothing is joined so far away
+LINES = 3  # largest distance in lines from a stick to the next stick of its surface
+STRIKE = (
+    2.0  # largest shift of a surface in traces per line; sections of the other direction show larger strikes better
+)
+BEND = 1.5  # traces; largest standard deviation of the distance of two sticks that are joined
+OVERLAP = 0.4  # smallest share of the shorter stick at common depths of two sticks that are joined
+SHARED = 6  # largest overlap in samples of two sticks of a surface on one line
+PLANE = 2.0  # traces; largest root mean square distance of two pieces of a surface from their common plane
+FAR = 10, 20  # largest distance in lines and in samples between two pieces of a surface
+NEAR = 2.5  # traces; largest distance of a crossline stick from the surface of inline sticks that it joins
+VELOCITY = 2500.0  # m/s, converts two-way time to depth for dips
+ELSEWHERE = 10_000  # lines; offset between groups of neighbouring lines, too large for any join
 
 
 def join_sticks(
     sticks: pd.DataFrame, volume: DataArray, *, picked: Mapping[str, npt.ArrayLike] | None = None
 ) -> pd.DataFrame:
-    """Give every stick the number of its surface, the largest surface first.
+    """Join sticks into surfaces, numbered from the largest.
 
-    Sticks of lines that are no neighbours (see `neighbour_groups`) belong to different surfaces.
+    Sticks of lines that are not neighbours (see `neighbour_groups`) belong to different surfaces.
 
     Parameters
     ----------
     sticks : DataFrame
-        stick, inline, crossline, time (or depth), and optionally likelihood, along and accepted; points in order.
+        stick, inline, crossline, time (or depth), and optionally likelihood, along and accepted; the points of a stick
+        in order.
     volume : DataArray
-        Gives the axes.
+        The volume, for its axes.
     picked : dict, optional
-        Positions of the lines on which sticks were picked, by ``inline`` or ``crossline``. Where five neighbouring
-        lines or more follow each other, surfaces seen on fewer than three are left out unless a stick is accepted.
+        Positions of the lines on which sticks were picked, by ``inline`` or ``crossline``. If these are at least five
+        neighbouring lines in a row, surfaces on fewer than three lines are left out unless one of their sticks is
+        accepted.
 
     Returns
     -------
     DataFrame
-        With a column `surface` in front; sorted by surface and stick, sticks counted anew.
+        The sticks with a column `surface` in front; sorted by surface and stick, sticks numbered from 0 in this order.
     """
     kept_columns = (name for name in ("likelihood", "accepted", "along") if name in sticks)
     columns = ["surface", "stick", *volume.dims, *kept_columns]
@@ -88,7 +92,7 @@ def join_sticks(
 
 
 def _line_numbers(volume: DataArray, name: str) -> np.ndarray:
-    """Lines counted by the spacing of the closest two of their group of neighbours; groups lie far apart."""
+    """Return line numbers in units of the smallest spacing of neighbouring lines; groups of lines are far apart."""
     groups, distances = neighbour_groups(volume, name), line_distances(volume, name)
     steps = np.diff(distances)[np.diff(groups) == 0]
     spacing = steps.min() if len(steps) else 1.0
@@ -97,7 +101,7 @@ def _line_numbers(volume: DataArray, name: str) -> np.ndarray:
 
 
 def _least_lines(volume: DataArray, picked: Mapping[str, npt.ArrayLike]) -> dict[tuple[int, int], int]:
-    """Lines that a surface must be seen on, by direction and group of neighbours."""
+    """Return (direction, group of neighbouring lines) -> smallest number of lines of a surface."""
     least = {}
     for name, positions in picked.items():
         groups, positions = neighbour_groups(volume, name), np.sort(np.asarray(positions, int))
@@ -109,14 +113,14 @@ def _least_lines(volume: DataArray, picked: Mapping[str, npt.ArrayLike]) -> dict
 
 
 def direction_of(points: pd.DataFrame) -> int:
-    """0 for a stick on an inline, 1 for one on a crossline."""
+    """Return 0 for a stick on an inline, 1 for a stick on a crossline."""
     if "along" in points:
         return DIRECTIONS.index(points["along"].iloc[0])
     return int(np.ptp(points["inline"]) > np.ptp(points["crossline"]))
 
 
 class _Course(NamedTuple):
-    """A stick as positions in the volume: a trace for every sample from its top to its base."""
+    """A stick as positions in the volume, with one trace position for every sample from top to base."""
 
     number: int
     direction: int
@@ -125,10 +129,10 @@ class _Course(NamedTuple):
     traces: np.ndarray
     places: np.ndarray  # inline, crossline and sample of every point
 
-    def few(self) -> np.ndarray:
-        """Line, trace and sample of a few points from top to base."""
-        few = np.linspace(0, len(self.samples) - 1, 4).astype(int)
-        return np.column_stack([np.full(len(few), self.line), self.traces[few], self.samples[few]])
+    def four_points(self) -> np.ndarray:
+        """Return line, trace and sample of four points from top to base."""
+        at = np.linspace(0, len(self.samples) - 1, 4).astype(int)
+        return np.column_stack([np.full(len(at), self.line), self.traces[at], self.samples[at]])
 
 
 def _course(number: int, points: pd.DataFrame, volume: DataArray, lines: list[np.ndarray]) -> _Course:
@@ -147,21 +151,21 @@ def _course(number: int, points: pd.DataFrame, volume: DataArray, lines: list[np
 
 
 class _Surfaces:
-    """Sets of sticks, each with the samples that it holds on every line: of a set, no two may lie at one depth."""
+    """Sets of sticks, with the depth ranges of each set on every line; sticks of a set must not overlap on a line."""
 
     def __init__(self, courses: list[_Course]):
         self.courses, self.sets = courses, DisjointSet(range(len(courses)))
         self.held = [{(one.direction, one.line): [(one.samples[0], one.samples[-1])]} for one in courses]
 
     def members(self, chosen: list[int]) -> dict[int, list[int]]:
-        """Sticks of every set, by its root, of those chosen."""
+        """Return root of the set -> sticks, for the chosen sticks."""
         found = defaultdict(list)
         for n in chosen:
             found[self.sets[n]].append(n)
         return found
 
     def join(self, pairs: list[tuple[float, int, int]]) -> None:
-        """Join the sets of pairs, the cheapest first, unless they hold overlapping sticks on one line."""
+        """Join the sets of (cost, stick, stick), the cheapest first, unless their sticks overlap on a line."""
         for _, a, b in sorted(pairs):
             one, other = self.held[self.sets[a]], self.held[self.sets[b]]
             if self.sets.connected(a, b) or any(
@@ -175,7 +179,7 @@ class _Surfaces:
 
 
 def _join_lines(surfaces: _Surfaces, chosen: list[int]) -> None:
-    """Join sticks of one direction that go on from line to line, the most alike first."""
+    """Join similar sticks of nearby lines of one direction, the most similar first."""
     by_line = defaultdict(list)
     for n in chosen:
         by_line[surfaces.courses[n].line].append(n)
@@ -189,21 +193,21 @@ def _join_lines(surfaces: _Surfaces, chosen: list[int]) -> None:
 
 
 def _difference(one: _Course, other: _Course, away: int) -> float | None:
-    """How much two sticks differ, `away` lines from each other; None where they are no neighbours on one surface."""
+    """Return the cost of joining two sticks `away` lines from each other; None if they cannot share a surface."""
     top, base = max(one.samples[0], other.samples[0]), min(one.samples[-1], other.samples[-1])
     if base - top + 1 < max(OVERLAP * min(len(one.samples), len(other.samples)), 6):
         return None
-    here, there = (part.traces[top - part.samples[0] : base + 1 - part.samples[0]] for part in (one, other))
-    apart = there - here
-    strike, bend = abs(apart.mean()) / away, apart.std()
+    traces = [part.traces[top - part.samples[0] : base + 1 - part.samples[0]] for part in (one, other)]
+    shift = traces[1] - traces[0]
+    strike, bend = abs(shift.mean()) / away, shift.std()
     return None if strike > STRIKE or bend > BEND else float(strike + bend + (away - 1))
 
 
 def _join_coplanar(surfaces: _Surfaces, chosen: list[int]) -> None:
-    """Join pieces of one direction that lie near each other on one plane, those that fit it best first."""
+    """Join nearby pieces of surfaces of one direction that share a plane, the best fit first."""
     places = {}
     for root, members in surfaces.members(chosen).items():
-        points = np.concatenate([surfaces.courses[n].few() for n in members])
+        points = np.concatenate([surfaces.courses[n].four_points() for n in members])
         if len(np.unique(points[:, 0])) >= 3:
             places[root] = points
     boxes = {root: (points.min(axis=0), points.max(axis=0)) for root, points in places.items()}
@@ -218,26 +222,26 @@ def _join_coplanar(surfaces: _Surfaces, chosen: list[int]) -> None:
 
 
 def _off_plane(one: np.ndarray, other: np.ndarray) -> float:
-    """Distance in traces of two sets of points from their common plane, of the one that fits it worse."""
+    """Return the root mean square distance in traces from the common plane of two sets, of the set that fits worse."""
     points = np.concatenate([one, other])
     design = np.column_stack([np.ones(len(points)), points[:, 0], points[:, 2]])
-    share = np.repeat([1 / np.sqrt(len(one)), 1 / np.sqrt(len(other))], [len(one), len(other)])  # equal say
-    plane = np.linalg.lstsq(design * share[:, None], points[:, 1] * share)[0]
+    weight = np.repeat([1 / np.sqrt(len(one)), 1 / np.sqrt(len(other))], [len(one), len(other)])  # of both sets equal
+    plane = np.linalg.lstsq(design * weight[:, None], points[:, 1] * weight)[0]
     off = np.square(points[:, 1] - design @ plane)
     return float(np.sqrt(max(off[: len(one)].mean(), off[len(one) :].mean())))
 
 
 def _join_directions(surfaces: _Surfaces) -> None:
-    """Join every surface of crossline sticks with the surface of inline sticks that most of it lies on."""
+    """Join every surface of crossline sticks with the surface of inline sticks near most of its points."""
     courses = surfaces.courses
     inline, crossline = ([n for n, one in enumerate(courses) if one.direction == side] for side in (0, 1))
     if not inline or not crossline:
         return
-    depth = np.array([1, 1, 0.25])  # a stick is dense in samples, so they count less
-    tree = cKDTree(np.concatenate([courses[n].places for n in inline]) * depth)
+    scale = np.array([1, 1, 0.25])  # sticks are dense in depth, so depth has a smaller weight
+    tree = cKDTree(np.concatenate([courses[n].places for n in inline]) * scale)
     owner = np.repeat(inline, [len(courses[n].samples) for n in inline])
     for members in surfaces.members(crossline).values():
-        places = np.concatenate([courses[n].places for n in members]) * depth
+        places = np.concatenate([courses[n].places for n in members]) * scale
         distance, nearest = tree.query(places, distance_upper_bound=NEAR)
         near = np.isfinite(distance)
         if near.mean() >= 0.5:
@@ -246,24 +250,24 @@ def _join_directions(surfaces: _Surfaces) -> None:
 
 
 def surface_table(sticks: pd.DataFrame, volume: DataArray, *, velocity: float = VELOCITY) -> pd.DataFrame:
-    """Strike, dip and area of fault surfaces.
+    """Return strike, dip and area of fault surfaces.
 
     Parameters
     ----------
     sticks : DataFrame
-        As `fault_sticks` gives them.
+        As `fault_sticks` returns them.
     volume : DataArray
-        Gives axes and, through its headers or bin size, metres.
+        The volume of the sticks, for its axes and its coordinates or bin size.
     velocity : float
-        Metres a second by which two-way times become depths; not used for volumes in depth.
+        Velocity in m/s that converts two-way time to depth; not used for volumes in depth.
 
     Returns
     -------
     DataFrame
-        surface, sticks, lines, strike (degrees clockwise from north, 0 to 180; from the direction of rising inlines
-        where no coordinates are known), dip (degrees from the horizontal), area (m2), the first and last inline,
-        crossline and time (or depth), likelihood. Strike and area are NaN below three lines, where the dip is the
-        apparent one of the section. All three are NaN where the volume does not say how far its lines lie apart.
+        surface, sticks, lines, strike (degrees clockwise from north, 0 to 180; without coordinates, clockwise from the
+        direction of rising inline numbers), dip (degrees from the horizontal), area (m2), first and last inline,
+        crossline and time (or depth), likelihood. On fewer than three lines strike and area are NaN, and the dip is the
+        apparent dip on the section. All three are NaN if the spacing of lines is unknown.
     """
     if not velocity > 0:
         raise ValueError(f"velocity is {velocity}; give a positive number of m/s.")
@@ -289,7 +293,7 @@ def surface_table(sticks: pd.DataFrame, volume: DataArray, *, velocity: float = 
 
 
 def _orientation(points: pd.DataFrame, places: np.ndarray, grid: MapGrid | MapLine) -> dict[str, Any]:
-    """Lines, strike, dip and area of one surface."""
+    """Return lines, strike, dip and area of one surface."""
     sides = pd.Series({stick: direction_of(part) for stick, part in points.groupby("stick")})
     direction = int(sides.mean() > 0.5)
     mine = points["stick"].map(sides).to_numpy() == direction

@@ -1,4 +1,4 @@
-"""From the likelihood of faults on a section to sticks: thinned to ridges, followed, linked."""
+"""Trace fault sticks on a section: thin the likelihood of faults to ridges, and link these into sticks."""
 
 import numba
 import numpy as np
@@ -6,26 +6,29 @@ from scipy.ndimage import gaussian_filter1d, uniform_filter1d
 
 Stick = tuple[np.ndarray, np.ndarray, np.ndarray]  # samples, traces, likelihoods
 
-SLOPES = np.linspace(-1.5, 1.5, 31)  # traces a sample, of the faults that the scan looks for
+SLOPES = np.linspace(-1.5, 1.5, 31)  # slopes of faults in the scan, in traces per sample
 HALF = 4  # samples up and down over which the scan averages
-GAP = 6  # samples without a maximum that a stick bridges
-REACH = 2  # traces on either side of its course in which a stick looks for the next maximum
-TURN = 0.15  # share of the slope of a sample that the course of a stick takes over
-CROSSING = 24  # samples of another stick that a stick crosses
-APART = 3  # traces on either side of a stick that belong to it
+GAP = 6  # largest gap of a stick, in samples without a ridge
+REACH = 2  # traces on either side of the extrapolated stick in which its next ridge sample is searched
+TURN = 0.15  # weight of the slope of the present sample in the running mean slope of a stick
+CROSSING = 24  # largest number of samples over which a stick may cross other sticks
+APART = 3  # traces on either side of a stick that no other stick can use
 SHORTEST = 12  # samples
-THRESHOLD = 0.4
+THRESHOLD = 0.4  # default likelihood that at least one sample of a stick exceeds
 
 
 def sticks_of(likelihood: np.ndarray, threshold: float = THRESHOLD) -> list[Stick]:
-    """Sticks of one section as (samples, traces, likelihoods), arrays with an entry per sample, the surest first."""
+    """Return the sticks of one section, from the highest likelihood on.
+
+    A stick is (samples, traces, likelihoods): arrays with one entry for each sample.
+    """
     averaged, slope = scan(np.ascontiguousarray(likelihood, np.float32), SLOPES, HALF)
     return link(averaged, slope, threshold)
 
 
 @numba.njit(nogil=True, cache=True)
 def scan(likelihood: np.ndarray, slopes: np.ndarray, half: int) -> tuple[np.ndarray, np.ndarray]:
-    """Largest mean of the likelihood along a straight piece of fault through every sample, and its slope.
+    """Return the largest mean likelihood along a straight line through every sample, and the slope of this line.
 
     The mean is weighted by a Gaussian that ends at two standard deviations, `half` samples up and down.
     """
@@ -55,7 +58,7 @@ def scan(likelihood: np.ndarray, slopes: np.ndarray, half: int) -> tuple[np.ndar
 
 
 def link(likelihood: np.ndarray, slope: np.ndarray, threshold: float) -> list[Stick]:
-    """Link what is largest across traces into sticks, from the surest sample on; see `sticks_of`."""
+    """Link ridge samples into sticks, starting from the highest likelihood; see `sticks_of`."""
     taken = np.zeros(likelihood.shape, bool)
     free = ridges(likelihood) & (likelihood > 2 / 3 * threshold)
     seeds = np.argwhere(free & (likelihood > threshold))
@@ -77,13 +80,13 @@ def link(likelihood: np.ndarray, slope: np.ndarray, threshold: float) -> list[St
         along = likelihood[samples, columns]
         kept = _body(along)
         if kept.stop - kept.start >= SHORTEST:
-            traces = traces + _between(likelihood, samples, columns)
+            traces = traces + _peak_offset(likelihood, samples, columns)
             found.append((samples[kept], gaussian_filter1d(traces, 3.0, mode="nearest")[kept], along[kept]))
     return found
 
 
 def ridges(likelihood: np.ndarray) -> np.ndarray:
-    """Samples whose likelihood is the largest among five traces."""
+    """Return whether the likelihood of each sample is the largest among five traces."""
     padded = np.pad(likelihood, ((0, 0), (2, 2)), constant_values=-1)
     n = likelihood.shape[1]
     left = np.maximum(padded[:, :n], padded[:, 1 : n + 1])
@@ -94,7 +97,7 @@ def ridges(likelihood: np.ndarray) -> np.ndarray:
 def _follow(
     sample: int, trace: int, way: int, free: np.ndarray, taken: np.ndarray, likelihood: np.ndarray, slope: np.ndarray
 ) -> dict[int, int]:
-    """Samples and traces of a stick from a sample on, downwards (way 1) or upwards (-1)."""
+    """Return sample -> trace of a stick from a sample on, downwards (way 1) or upwards (-1)."""
     n_samples, n_traces = free.shape
     found: dict[int, int] = {}
     course = slope[sample, trace]
@@ -123,14 +126,14 @@ def _follow(
 
 
 def _body(likelihoods: np.ndarray) -> slice:
-    """Part of a stick from where its likelihood first reaches half its median to where it last does."""
+    """Return the part of a stick between the first and the last sample with at least half of its median likelihood."""
     smooth = uniform_filter1d(likelihoods, 5, mode="nearest")
     inside = np.flatnonzero(smooth >= np.median(smooth) / 2)
     return slice(inside[0], inside[-1] + 1)
 
 
-def _between(likelihood: np.ndarray, samples: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Distance in traces from the largest of three traces to the top of the parabola through them."""
+def _peak_offset(likelihood: np.ndarray, samples: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return the distance in traces from a maximum to the peak of the parabola through it and both adjacent traces."""
     last = likelihood.shape[1] - 1
     left, middle, right = (likelihood[samples, np.clip(columns + k, 0, last)] for k in (-1, 0, 1))
     bend = left - 2 * middle + right

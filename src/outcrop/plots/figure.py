@@ -33,7 +33,7 @@ def frame(line: DataArray) -> dict[str, Any]:
 
 
 def oriented(line: DataArray) -> DataArray:
-    """A section as it is drawn, the axis across first: of a slice the crosslines."""
+    """Return a section with its horizontal axis first: for a time or depth slice the crosslines."""
     return line.transpose("crossline", "inline") if set(line.dims) == {"inline", "crossline"} else line
 
 
@@ -66,7 +66,7 @@ def new_figure(**options: Any) -> Figure:
 
 
 def new_axes(**options: Any) -> Axes:
-    """Axes of a new figure that belongs to nobody."""
+    """Return the axes of a new figure."""
     return new_figure(layout="constrained", **options).add_subplot()
 
 

@@ -27,7 +27,7 @@ def horizons(line: DataArray, surfaces: Sequence[DataArray], *, palette: Palette
     line : DataArray, two dimensions
         For instance ``volume.sel(inline=310)``.
     surfaces : sequence of DataArray
-        As `outcrop.surface` gives them; those that the section does not cross are left out.
+        As `outcrop.surface` returns them; surfaces that the section does not cross are left out.
     palette : dict, optional
         Class -> colour.
     """

@@ -38,7 +38,7 @@ def section(
     line : DataArray, two dimensions
         For instance ``volume.sel(inline=310)`` or ``volume.sel(time=1200)``.
     weak : WeakLabels, optional
-        Draw the boxes of those that lie on this line; needs `size`.
+        Draw the boxes of the retrieved patches on this line; needs `size`.
     size : (int, int), optional
         Height and width of the patches, in samples.
     gain : float
