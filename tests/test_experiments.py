@@ -149,11 +149,11 @@ def test_a_box_holds_the_body_and_touches_it():
     assert found.sum() == 16 and found[2:6, 3:7].all()
 
 
-def test_values_off_the_expected_ones_are_told():
-    """A value outside its tolerance and a missing row are sentences; rows of data not at hand are passed over."""
+def test_values_outside_their_tolerance_are_listed():
+    """A value outside its tolerance and a missing row give a sentence each; rows of unavailable data are skipped."""
     rows = [{"data": "SEG 2017, all", "class": name, "RA": 0.5} for name in ("chaotic", "other", "fault")]
-    told = experiments.deviations("precision", pd.DataFrame(rows))
-    assert len(told) == 4 and sum("no single row" in text for text in told) == 1
+    found = experiments.deviations("precision", pd.DataFrame(rows))
+    assert len(found) == 4 and sum("no single row" in text for text in found) == 1
     assert experiments.deviations("precision", pd.DataFrame(rows).assign(data="LANDMASS-2 as (x + 1) / 2")) == []
 
 
@@ -232,7 +232,7 @@ def test_measured_table_is_reproduced(variant):
 
 
 def test_the_same_place_on_the_next_lines_is_not_counted():
-    """Near-copies on neighbouring lines make a measure look perfect; without them it is as good as it is."""
+    """Near-copies on neighbouring lines do not count as found, so they cannot make a measure look perfect."""
     classes = np.array(["a", "a", "b", "b"])
     places = np.array([[1, 0, 0], [2, 0, 0], [1, 33, 0], [90, 33, 0]])
     S = np.array([[1, 0.9, 0.1, 0.1], [0.9, 1, 0.1, 0.1], [0.1, 0.1, 1, 0.0], [0.1, 0.1, 0.0, 1]])

@@ -81,7 +81,7 @@ def test_shares_of_labels_sum_to_one():
     np.testing.assert_allclose(found[["its class", "other", "foreign", "uncertain"]].sum(axis=1), 1)
 
 
-def test_a_band_is_told_from_evenly_spread_labels():
+def test_a_band_of_wrong_labels_differs_from_evenly_spread_ones():
     """Wrong labels in the middle third alone give three, spread evenly one."""
     even, middle = np.full((1, 9, 9), 3), np.full((1, 9, 9), 1)
     middle[:, 3:6] = 3

@@ -1,4 +1,4 @@
-"""A job: nothing decided is lost, nothing stale passes for fresh, whoever opens it and whatever happens in between."""
+"""A job: no decision is lost and no stale label counts as fresh, with several writers and after interruptions."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def test_another_limit_is_applied_on_reading(job):
 
 
 def test_one_line_by_another_seed_keeps_the_others_as_stale(job):
-    """Lines of older options stay, are marked, and are fresh again once the options are as before."""
+    """Lines of older options stay, are marked stale, and are fresh again with the older options."""
     job.label()
     before = {line: codes(job, line) for line in (103, 104)}
     job.label([104], seed=5)
@@ -136,7 +136,7 @@ def test_another_step_a_touched_and_a_moved_file_keep_every_decision(job, tmp_pa
 
 
 def test_a_folder_that_moved_with_its_volume_opens(job, tmp_path, monkeypatch):
-    """The volume is found from the job folder, whatever the current one is; Zarr too."""
+    """The volume is found relative to the job folder, not to the current directory; Zarr too."""
     job.volume.load().to_dataset(name="amplitude").drop_attrs().to_zarr(tmp_path / "z.zarr", consolidated=False)
     monkeypatch.chdir(tmp_path)
     with oc.Job("z.outcrop", volume="z.zarr") as zarr_job:
@@ -318,7 +318,7 @@ def test_renaming_touches_names_alone(job):
     assert job.labels.attrs["classes"][0] == "fault" and counts(job)[1:] == (1, 0)
 
 
-def test_a_class_keeps_its_code_for_good(job):
+def test_a_class_keeps_its_code_permanently(job):
     """Removing a class, adding others, importing older decisions: no code changes its meaning."""
     job.remove_class("other")
     job.add_class("channel")
@@ -348,14 +348,14 @@ def test_a_table_that_lost_a_class_is_refused(job):
     path = job.path / "retrieved.csv"
     whole = path.read_text()
     pd.read_csv(path).query("`class` != 'fault'").to_csv(path, index=False)
-    with pytest.raises(ValueError, match="no patch of 'fault' any more"):
+    with pytest.raises(ValueError, match="no patch of 'fault'"):
         job.retrieve()
     path.write_text(whole)
     assert len(job.retrieve()) == 15 and not job.plan.state.verdicts
 
 
 def test_decisions_that_cannot_be_read_are_noted(job):
-    """Whoever opens the job hears that something is missing."""
+    """Opening a job with an unreadable log entry gives a note."""
     (path,) = (job.path / "decisions").glob("*.jsonl")
     path.write_bytes(path.read_bytes()[:-20])
     again = oc.Job(job.path)
@@ -395,7 +395,7 @@ def test_a_mapper_of_somebody_else(job, monkeypatch):
 
 
 def test_a_table_edited_by_hand_is_read_back_as_decisions(job):
-    """Rows taken out are a no, rows added a yes; the table is written anew, and the job says so."""
+    """Removed rows are rejected, added rows accepted; the table is written again, and the job warns."""
     job.retrieve(count=8)
     table = pd.read_csv(job.path / "retrieved.csv")
     gone, moved = table.iloc[2], table.iloc[12]
@@ -423,7 +423,7 @@ def test_a_table_edited_by_hand_is_read_back_as_decisions(job):
 
 
 def test_yes_and_no_by_rows(job):
-    """Accepted rows come first, rejected ones go, forgotten ones are as before."""
+    """Accepted rows come first, rejected rows are removed, and forgetting both restores the first result."""
     weak = job.retrieve(count=6)
     rows = weak.rows[weak.classes == "fault"]
     job.accept(int(rows[4]))
@@ -491,7 +491,7 @@ def test_right_and_wrong_without_a_class(job):
 
 
 def test_what_is_excluded_stops_a_stroke(job):
-    """A class is no longer where it was painted and then called wrong, whatever is painted on the next line."""
+    """A class painted and then called wrong stays out of those samples when the next line is painted with it."""
     job.label([104])
     job.paint("salt dome", [(104, 350, 200)], radius=8)
     wrong = stroke_mask({"along": "inline", "points": [(104, 355, 200)], "radius": 2}, job.axes)
@@ -551,7 +551,7 @@ def test_a_stroke_decides_on_its_own_line_at_once(job):
     assert (after.votes(0)[1][2, painted] == 255).all()
 
 
-def test_changes_of_the_last_stroke_are_told(job):
+def test_changes_of_the_last_stroke_are_reported(job):
     """Where labels changed, from what to what, and how much of what is not painted."""
     job.label([104])
     with pytest.raises(ValueError, match="no strokes"):
@@ -617,7 +617,7 @@ def test_outlines_are_filled_and_travel(job, tmp_path):
     ],
 )
 def test_what_cannot_be_is_refused_and_changes_nothing(job, call, says):
-    """One line with the problem and the remedy; the decisions are as before."""
+    """One line gives the problem and the remedy; the decisions are unchanged."""
     before = job.plan.state
     with pytest.raises(ValueError, match=says):
         call(job)
@@ -701,7 +701,7 @@ def test_stages_that_are_damaged_are_made_again(job):
     assert len(list(folder.rglob("*.damaged-1"))) >= 3
 
 
-def test_a_damaged_chunk_is_one_line_and_the_next_run_mends_it(job):
+def test_a_damaged_chunk_gives_one_line_and_the_next_run_repairs_it(job):
     """A flipped byte in descriptors or votes is refused with the remedy; the same call again goes through."""
     job.label([103])
     before = codes(job, 103)
@@ -725,7 +725,7 @@ def test_a_damaged_chunk_is_one_line_and_the_next_run_mends_it(job):
 
 
 def test_clean_frees_only_what_nothing_needs(job):
-    """Older stages are listed, kept up to a size, and removed when told to; what is shown stays."""
+    """Older stages are listed, kept up to a size, and removed on request; the stages of current labels stay."""
     job.label()
     job.label([103], seed=1)
     shown = codes(job, 104)
@@ -755,7 +755,7 @@ def test_the_background_may_have_another_name(job):
 
 
 def test_without_a_background_there_is_a_warning(source, tmp_path):
-    """Two structures alone leave most of the survey: a class is added for it, and the interpreter is told."""
+    """Exemplars of two structures alone leave most of the survey unnamed: class other is added with a warning."""
     job = oc.Job(tmp_path / "v.outcrop", volume=source)
     job.index(SIZE, step=16)
     job.add_exemplar("fault", PLACES["fault"])
@@ -828,7 +828,7 @@ def test_a_job_in_two_processes(job):
 
 
 def test_cancelled_work_goes_on_where_it_was(job):
-    """What progress raises ends labelling; the lines that were done are there, and the next call does the rest."""
+    """An exception from progress stops labelling; finished lines are kept, and the next call labels the others."""
 
     def stop(what, done, total):
         if what == "labelling" and done == 3:

@@ -1,4 +1,4 @@
-"""The paper's claims one by one: held or not on the data at hand, with our number.
+"""The paper's claims one by one: whether each holds on the available data, with our number.
 
 Claims that another experiment measures are read from its table in the output folder, so run them first (``all`` does);
 the others are measured here.
@@ -61,7 +61,7 @@ def verdict(claim: str, held: bool, number: float, what: str) -> dict[str, Any]:
 
 
 def landmass(data: Data, quick: bool) -> tuple[str, Patches] | None:
-    """Return name and patches of the LANDMASS data set at hand, the second where there are both, or None."""
+    """Return name and patches of the available LANDMASS data set, LANDMASS-2 if both are available, None if neither."""
     sets = patch_sets(data, quick)[0]
     names = [name for name in sets if name.startswith("LANDMASS") and "own range" not in name]
     return (max(names), sets[max(names)]) if names else None

@@ -62,10 +62,10 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def bands(labels: np.ndarray, classes: npt.ArrayLike, names: Any) -> list[float]:
-    """Share of foreign labels in the middle third of the rows over their share in all rows, by class.
+    """Return, by class, the share of foreign labels in the middle third of the rows divided by their share in all rows.
 
-    Above 1 the certainly wrong labels gather in a horizontal band through the middle, as the paper says they do without
-    orthogonality; NaN where there are none.
+    Foreign labels are neither the patch's class nor other, so certainly wrong. Above 1 they gather in a horizontal band
+    through the middle, as the paper says they do without orthogonality; NaN for a class without foreign labels.
     """
     out = []
     classes = np.asarray(classes)

@@ -43,7 +43,7 @@ def training_set(data: Data, *, per_class: int | None = None, device: Device = N
     data : path or None
         As in `datasets.seg2017_patches`.
     per_class : int, optional
-        Keep only so many patches of every class, those that the paper shows first.
+        Keep only so many patches of every class, the patches shown in the paper first.
     device : str, optional
         A torch device, for instance ``cuda``; NumPy by default.
     """
@@ -57,7 +57,7 @@ def training_set(data: Data, *, per_class: int | None = None, device: Device = N
 
 
 def on_device(patches: np.ndarray, device: Device) -> Array:
-    """Return patches as a torch tensor on a device, as they are where none is given."""
+    """Return patches as a torch tensor on a device, or unchanged if `device` is None."""
     if device is None:
         return patches
     import torch

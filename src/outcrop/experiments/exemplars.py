@@ -46,14 +46,16 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def published(data: Data, quick: bool) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Return the published patches, their classes, and by exemplar the rows of those that it retrieved."""
+    """Return the published patches, their classes, and by exemplar the rows of the patches it retrieved."""
     patches = oc.datasets.seg2017_patches(data)
     numbers = patches["patch"].values - 1
     rows = np.flatnonzero(numbers % (20 if quick else 1) == 0)
     runs = {name: np.flatnonzero(np.isin(numbers[rows], places)) for name, (_, places) in RUNS.items()}
     for name, members in runs.items():
         if len(members) < 2:
-            raise ValueError(f"The SEG 2017 patches at hand show {name!r} fewer than two times; give more of them.")
+            raise ValueError(
+                f"The SEG 2017 folder has {len(members)} patches of {name!r}; at least 2 are needed. Add patches."
+            )
     return patches["image"].values[rows], patches["weak"].values[rows], runs
 
 

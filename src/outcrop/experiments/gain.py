@@ -21,7 +21,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
     gains = 2 ** rng.uniform(-1, 1, len(rows))[:, None, None]
     odd = (np.arange(len(rows)) % 2 == 1)[:, None, None]
     changes = {
-        "as it is": patches,
+        "unchanged": patches,
         "random gain of 0.5 to 2 per patch": np.clip(0.5 + gains * (patches - 0.5), 0, 1),
         "polarity of every second patch reversed": np.where(odd, 1 - patches, patches),
         "every second patch sampled twice as finely": np.where(odd, finer(patches), patches),

@@ -2,7 +2,8 @@
 
 Before each stroke the interpreter looks at the labels of the line, takes the largest connected region in which they are
 wrong and of one true class, and paints at its innermost point with that class, never twice on the same pixel. After
-each stroke the labels of the whole line are scored as the interpreter sees them, and in the end a line nobody painted.
+each stroke the labels of the whole line are scored as the interpreter sees them; after the last stroke the labels of a
+line without strokes are scored too.
 """
 
 import tempfile
@@ -32,9 +33,9 @@ AIMS = (0.80, 0.85)  # mean IU
 SHAPE, QUICK_SHAPE = (120, 200, 256), (60, 160, 200)
 F3_LINES = ((330, 310), (310, 330))  # painted, and not painted
 SYNTHETIC = (1, 2, 3)  # seeds of the volumes besides the demo's, which is 0
-AWAY = 30  # lines from the painted one to the one that nobody paints
+AWAY = 30  # distance in lines between the painted line and the line without strokes
 JITTER, WRONG = 4.0, 0.05  # of a careless interpreter: pixels off, and share of strokes with a wrong class
-REACH = 4  # pixels around a stroke within which it should mend what is wrong
+REACH = 4  # pixels around a stroke within which it should correct wrong labels
 Painted = np.ndarray | None  # codes of the strokes on the painted line; None for the other line
 
 
@@ -145,7 +146,7 @@ def paint(
     painted = np.zeros(truth.shape, np.uint8)
     labels = labels_of(start, painted)
     first, other = known & (labels != truth), mean_iu(labels_of(start, None), start.other_truth)
-    curve, waits, broken, near, mended = [mean_iu(labels, truth)], [], [], 0, 0
+    curve, waits, broken, near, corrected = [mean_iu(labels, truth)], [], [], 0, 0
     made: list[Stroke] = []
     for number in range(n_strokes if make else min(n_strokes, len(drawn))):
         if make:
@@ -167,7 +168,7 @@ def paint(
         broken.append((right & (labels != truth)).sum() / max(right.sum(), 1))
         if names[code] == "fault":
             close = (distance_transform_edt(~mask) <= REACH) & (painted == 0) & (truth == code) & (before != code)
-            near, mended = near + close.sum(), mended + (close & (labels == code)).sum()
+            near, corrected = near + close.sum(), corrected + (close & (labels == code)).sum()
         curve.append(mean_iu(labels, truth))
     curve += [curve[-1]] * (n_strokes + 1 - len(curve))
     left = (known & (labels != truth) & (painted == 0)).sum() / max(first.sum(), 1)
@@ -179,7 +180,7 @@ def paint(
     row |= {f"strokes to {aim:.2f}": strokes_to(curve, aim) for aim in AIMS}
     row |= {"error left outside": left, "other line before": other, "other line after": after}
     row |= {"broken in a round, mean": np.mean(broken or [0]), "broken in a round, most": np.max(broken or [0])}
-    row |= {"fault mended nearby": mended / near if near else np.nan, "median wait": np.median(waits or [0])}
+    row |= {"fault corrected nearby": corrected / near if near else np.nan, "median wait": np.median(waits or [0])}
     return curve, row, made
 
 

@@ -12,7 +12,7 @@ from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Embed by the paper's measure, as it is and without its finest scale: a small change that moves the clusters."""
+    """Embed patches by the paper's measure with and without its finest scale: a small change moves the clusters."""
     sets = shown_sets(data, quick)
     figure = oc.plots.new_figure(figsize=(13, 5.4 * len(sets)), layout="constrained")
     rows = []

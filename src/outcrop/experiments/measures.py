@@ -36,14 +36,14 @@ COLUMNS = (*INDEXED, COMBINED, GRAPH)
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Retrieval accuracy under changes, on LANDMASS where it is at hand, and purity and cover on F3 sections."""
+    """Measure retrieval accuracy on changed patches and on LANDMASS-1 if available, purity and cover on F3 sections."""
     rows = [*changed_patches(data, 20 if quick else 100), *landmass_patches(data), *f3_purity(data, 2 if quick else 20)]
     table = pd.DataFrame(rows, columns=["data", "what", *COLUMNS])
     return Result(table, draw(table))
 
 
 def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
-    """Yield the retrieval accuracy of every measure, and of the mean of both, on patches as they are and changed."""
+    """Yield the retrieval accuracy of every measure, and of the mean of both, on unchanged and changed patches."""
     dataset = oc.datasets.seg2017_patches(data)
     rng = np.random.default_rng(0)
     names = dataset["weak"].values.astype(str)
@@ -52,21 +52,21 @@ def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
     for name, shown in changes(patches, rng).items():
         found = similarities(shown)
         yield {"data": "2000 patches", "what": f"RA, {name}"} | accuracies(found, classes)
-        if name == "as they are" and "inline" in dataset.coords:
+        if name == "unchanged" and "inline" in dataset.coords:
             places = np.stack([dataset[part].values[rows] for part in ("inline", "crossline", "sample")], axis=1)
             apart = {measure: accuracy_apart(S, classes, places) for measure, S in found.items()}
             yield {"data": "2000 patches", "what": "RA, without the same place within 250 m"} | apart
 
 
 def changes(patches: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return patches as they are, and as another gain, polarity, sampling, noise or phase would have recorded them."""
+    """Return unchanged patches, and copies with another gain, polarity, sampling or phase, or with noise, by name."""
     odd = (np.arange(len(patches)) % 2 == 1)[:, None, None]
     gains = 2 ** rng.uniform(-1, 1, len(patches))[:, None, None]
     signal = patches - 0.5
     noise = rng.standard_normal(patches.shape) * np.sqrt((signal**2).mean((1, 2), keepdims=True) / 10**0.6)
     turned = np.fft.irfft(1j * np.fft.rfft(signal, axis=1), n=patches.shape[1], axis=1)
     changed = {
-        "as they are": patches,
+        "unchanged": patches,
         "random gain of 0.5 to 2": 0.5 + gains * signal,
         "polarity of every second reversed": np.where(odd, 1 - patches, patches),
         "every second sampled twice as finely": np.where(odd, finer(patches), patches),
@@ -121,7 +121,7 @@ def landmass_patches(data: Data) -> Iterator[dict[str, Any]]:
     if folder.is_dir():
         dataset = oc.datasets.landmass(folder, scaling="range")
         scores = accuracies(similarities(dataset["image"].values), dataset["class"].values)
-        yield {"data": "LANDMASS-1", "what": "RA, as they are"} | scores
+        yield {"data": "LANDMASS-1", "what": "RA, unchanged"} | scores
 
 
 def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:
@@ -171,15 +171,15 @@ def one_draw(index: Index, exemplars: Places, truth: xr.DataArray, shown: np.nda
 
 
 def answers(weak: oc.WeakLabels, right: np.ndarray) -> tuple[list[int], list[int]]:
-    """Return the positions that five clicks a class accept and reject: those that say most, or evenly spaced."""
+    """Return the positions accepted and rejected by five clicks per class: the most informative, then evenly spaced."""
     judged = [row for given in (weak.accepted, weak.rejected) for rows in given.values() for row in rows]
     open_ = np.isfinite(right) & ~np.isin(weak.rows, judged)
     picks: list[int] = []
     for name in weak.accepted:
         members = np.flatnonzero(open_ & (weak.classes == name))
-        telling = members[weak.judge[members] > 0]
+        informative = members[weak.judge[members] > 0]
         spaced = members[np.unique(np.linspace(0, len(members) - 1, 5).astype(int))] if len(members) else members
-        picks += [*telling[np.argsort(weak.judge[telling])], *spaced][:5]
+        picks += [*informative[np.argsort(weak.judge[informative])], *spaced][:5]
     return [i for i in picks if right[i] == 1], [i for i in picks if right[i] == 0]
 
 

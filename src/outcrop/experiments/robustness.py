@@ -121,7 +121,7 @@ def curves(
 def measure(
     patches: Array, classes: np.ndarray, path: str | Path, *, sweep: Sweep, device: str = "cpu", **sizes: Any
 ) -> dict[str, Any]:
-    """Curves of a sweep, those that the file already has read from it and the others added to it one by one."""
+    """Return the curves of a sweep; read finished curves from a JSON file, compute the others and add them to it."""
     workers = sizes.pop("workers", 1)
     sizes = dict[str, Any](seeds=SEEDS, shares=SHARES, iterations=200) | sizes
     about = {"patches": len(classes), **sizes, "shares": list(sizes["shares"])}

@@ -18,7 +18,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
     """One salt patch with pixel labels, partial labels, a bounding box and an image label, and what each says."""
     sections, labels = oc.datasets.f3_sections(data)
     if PLACE[0] not in labels["inline"]:
-        raise ValueError("No expert labels of inline 310 are at hand; put GT211.mat beside the F3 pictures.")
+        raise ValueError("The F3 folder has no expert labels of inline 310; put GT211.mat beside the F3 pictures.")
     patch = cut(sections, PLACE, SIZE)
     salt = cut(labels, PLACE, SIZE) == 1 + labels.attrs["classes"].index("salt dome")
     kinds = {
@@ -35,7 +35,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def strokes(salt: np.ndarray) -> np.ndarray:
-    """A few pen strokes over the patch: where an interpreter in a hurry is sure."""
+    """Return a mask of a few pen strokes over the patch, as partial labels by an interpreter."""
     rows, columns = np.indices(salt.shape)
     pen = np.zeros_like(salt)
     for top, slope in ((0.1, 0.1), (0.86, -0.15)):

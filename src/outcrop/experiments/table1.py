@@ -200,7 +200,7 @@ def check_counts(classes: np.ndarray, fewest: int, where: str | Path) -> None:
 
 
 def shown_sets(data: Data, quick: bool) -> dict[str, Patches]:
-    """Return the data sets that have figures: in one scaling, and SEG 2017 as large as it is run."""
+    """Return the data sets that are drawn: LANDMASS in one scaling, and the largest SEG 2017 set of the run."""
     sets, _ = patch_sets(data, quick)
     subset = f"SEG 2017, {ENOUGH} a class"
     return {name: patches for name, patches in sets.items() if "own range" not in name and name != subset}

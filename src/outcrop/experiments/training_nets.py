@@ -52,9 +52,9 @@ def labels_of_net(
 
 
 def read_nets(path: Path, made: dict[str, Any]) -> dict[tuple[str, int, int], np.ndarray]:
-    """Return the codes that ``benchmarks/training.py`` kept, by labels, scored line and seed.
+    """Return the codes that ``benchmarks/training.py`` saved, by labels, scored line and seed.
 
-    There are none where there is no file, or where it was made otherwise than asked for.
+    The result is empty if the file is missing or was made with other settings.
     """
     if not path.is_file():
         return {}
