@@ -102,12 +102,12 @@ def test_references_are_those_of_the_independent_prototypes():
     dataset, (sections, truth) = datasets.seg2017_patches(), datasets.f3_sections()
     truth = truth.sel(inline=[310, 330])
 
-    class Yard:
+    class F3Data:
         quick, lines = True, [310, 330]
 
-    yard = Yard()
-    yard.dataset, yard.sections, yard.truth = dataset, sections, truth
-    found = references.references(yard)
+    survey = F3Data()
+    survey.dataset, survey.sections, survey.truth = dataset, sections, truth
+    found = references.references(survey)
     found = found[found["inline"] == "all"].set_index("mapper")[["PA", "MIU"]].round(3)
     assert found.loc["authors' labels, patches on the expert's lines"].tolist() == [0.536, 0.267]
     assert found.loc["painted whole, patches on the expert's lines"].tolist() == [0.549, 0.340]
@@ -150,9 +150,9 @@ def test_an_unknown_mapper_or_supervision_is_refused():
 @real_data
 def test_training_patches_near_the_scored_line_are_left_out():
     """Under the stricter supervision no training patch lies within ten lines of the line it is scored on."""
-    with expert.opened(None, quick=False) as yard:
-        (tasks,) = yard.patches(apart=10)
-    inline = yard.dataset["inline"].values
+    with expert.opened(None, quick=False) as survey:
+        (tasks,) = survey.patches(apart=10)
+    inline = survey.dataset["inline"].values
     for task in tasks:
         assert len(task.patches) == (np.abs(inline - task.lines[0]) >= 10).sum() < 2000
 
@@ -192,10 +192,10 @@ def test_draws_give_their_mean_spread_and_worst():
 @real_data
 def test_drawn_exemplars_show_their_class():
     """Every random exemplar holds at least a fifth of its class by the expert, and lies on its line."""
-    with expert.opened(None, quick=True) as yard:
-        line = yard.lines[0]
-        places = yard.drawn(line, eye_exemplars(310), seed=1)
-        truth, names = yard.truth.sel(inline=line), yard.truth.attrs["classes"]
+    with expert.opened(None, quick=True) as survey:
+        line = survey.lines[0]
+        places = survey.drawn(line, eye_exemplars(310), seed=1)
+        truth, names = survey.truth.sel(inline=line), survey.truth.attrs["classes"]
     for name, own in places.items():
         assert len(own) == (2 if name == "other" else 1)
         for inline, crossline, t in own:

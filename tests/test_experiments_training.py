@@ -70,8 +70,8 @@ def test_nets_of_another_size_or_version_are_not_taken(tmp_path):
 @real_data
 def test_nets_trained_elsewhere_are_scored_without_training(tmp_path):
     """Where the folder holds labels of all nets, here the expert's own, they are what the table scores."""
-    with opened(None, quick=True) as yard:
-        truth = yard.truth.sel(time=yard.clean["time"])
+    with opened(None, quick=True) as survey:
+        truth = survey.truth.sel(time=survey.clean["time"])
         codes = {line: training.coded(truth.sel(inline=line).values, truth.attrs["classes"]) for line in (310, 330)}
     made = {"version": __version__, "patches": training_nets.PATCHES, "epochs": training_nets.EPOCHS}
     found = {(name, line, 0): codes[line] for name in training.LABELS for line in codes}
@@ -99,30 +99,30 @@ def test_shares_are_of_the_expert_trained_net_on_the_same_line():
 @pytest.mark.parametrize("line", [310, 330])
 def test_no_net_sees_what_lies_near_its_line(line):
     """Of the paper's patches none within ten lines is left; the expert's patches are those of the other line."""
-    with opened(None, quick=False) as yard:
-        near = np.flatnonzero(np.abs(yard.dataset["inline"].values.astype(int) - line) <= 10)
-        from_authors = training.authors_labels(yard, line, 0, None)
-        from_expert = training.expert_labels(yard, line, 0, None)
+    with opened(None, quick=False) as survey:
+        near = np.flatnonzero(np.abs(survey.dataset["inline"].values.astype(int) - line) <= 10)
+        from_authors = training.authors_labels(survey, line, 0, None)
+        from_expert = training.expert_labels(survey, line, 0, None)
     assert len(near) and len(from_authors.starts) == 2000 - len(near)
     assert not np.isin(near, from_authors.starts[:, 0]).any() and not from_authors.codes[near].any()
-    published = yard.dataset["published"].values[from_authors.starts[:, 0]]
+    published = survey.dataset["published"].values[from_authors.starts[:, 0]]
     np.testing.assert_array_equal(training_nets.windows(from_authors.codes, from_authors.starts), published)
-    other = yard.clean["inline"].values.tolist().index(640 - line)
+    other = survey.clean["inline"].values.tolist().index(640 - line)
     assert (from_expert.starts[:, 0] == other).all()
-    truth = yard.truth.sel(inline=640 - line, time=yard.clean["time"])
+    truth = survey.truth.sel(inline=640 - line, time=survey.clean["time"])
     np.testing.assert_array_equal(from_expert.codes[other], training.coded(truth.values, truth.attrs["classes"]))
 
 
 @real_data
 def test_a_job_on_the_other_sections_never_reads_the_scored_line():
     """With the scored line replaced by noise the patches labelled from exemplars stay the same."""
-    with opened(None, quick=True) as yard:
-        plain = training.our_labels_from_exemplars(yard, 310, 0, None)
-        scored = yard.clean["inline"].values.tolist().index(310)
-    with opened(None, quick=True) as yard:
-        yard.clean = yard.clean.copy()
-        yard.clean.values[scored] = np.random.default_rng(0).random(yard.clean.shape[1:])
-        blind = training.our_labels_from_exemplars(yard, 310, 0, None)
+    with opened(None, quick=True) as survey:
+        plain = training.our_labels_from_exemplars(survey, 310, 0, None)
+        scored = survey.clean["inline"].values.tolist().index(310)
+    with opened(None, quick=True) as survey:
+        survey.clean = survey.clean.copy()
+        survey.clean.values[scored] = np.random.default_rng(0).random(survey.clean.shape[1:])
+        blind = training.our_labels_from_exemplars(survey, 310, 0, None)
     assert scored not in plain.starts[:, 0] and not plain.codes[scored].any()
     for a, b in zip(plain, blind, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -31,7 +31,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def draw(ax: Any, plane: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Patches in the plane by class, over the k-means regions; returns which lie in a cluster of another class."""
+    """Draw patches in the plane by class, over the k-means regions; return which lie in a cluster of another class."""
     names = sorted(set(classes))
     palette = oc.plots.colours(names) | {"horizon": oc.plots.COLOURS["other"]}
     clusters = KMeans(len(names), n_init=20, random_state=0).fit(plane)

@@ -1,4 +1,4 @@
-"""The paper's measure and the encoder's side by side: changed recordings, other surveys, and what an expert marked."""
+"""The paper's and the encoder's measure compared on changed patches, another survey and expert labels."""
 
 import os
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from outcrop.retrieval import graph
 from outcrop.retrieval.index import Index
 from outcrop.volumes.neighbours import NEAR, USUAL
 
-CLICKS = (0, 5, 20)  # of a class
+CLICKS = (0, 5, 20)  # per class
 COMBINED = " + ".join(INDEXED)
 GRAPH = "encoder, graph"  # the default: the encoder's measure, ranked by graph
 COLUMNS = (*INDEXED, COMBINED, GRAPH)
@@ -78,7 +78,7 @@ def changes(patches: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarr
 
 
 def coarser(patches: np.ndarray) -> np.ndarray:
-    """Return every patch at half the sampling in both directions, with its mirror images around it."""
+    """Return every patch sampled half as finely in both directions, padded by its mirror images."""
     n = patches.shape[-1]
     half = np.stack([zoom(patch, 0.5, order=1) for patch in patches])
     sides = ((n - half.shape[1]) // 2, n - half.shape[1] - (n - half.shape[1]) // 2)
@@ -86,14 +86,14 @@ def coarser(patches: np.ndarray) -> np.ndarray:
 
 
 def similarities(patches: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the similarity matrix of every measure, and the mean of them."""
+    """Return the similarity matrices of every measure, of their mean and of the graph ranking, by name."""
     found = {}
     for name in INDEXED:
         measure = oc.MEASURES[name]()
         described = measure.describe(patches)
         found[name] = measure.compare(described, described)
     mean = sum(found.values()) / len(found)
-    # what reaches every patch of a graph (columns) from each of them as the only exemplar (rows)
+    # graph score of every patch (columns) with each patch as the only exemplar (rows)
     links = graph.link_matrix(*graph.nearest(described, np.cumsum([0, described.shape[1]])))
     reached = graph.spread(links, np.stack([graph.exemplar_weights(row) for row in found[name]], axis=1)).T
     return found | {COMBINED: mean, GRAPH: reached}
@@ -105,7 +105,7 @@ def accuracies(found: dict[str, np.ndarray], classes: np.ndarray) -> dict[str, f
 
 
 def accuracy_apart(S: np.ndarray, classes: np.ndarray, places: np.ndarray) -> float:
-    """Return the retrieval accuracy where no patch may find those of its own place within 250 m, ten lines of F3."""
+    """Return the retrieval accuracy without patches at the query's crossline and sample within 250 m, ten F3 lines."""
     found = []
     for row, (line, *place) in enumerate(places.tolist()):
         near = (places[:, 1:] == place).all(axis=1) & (USUAL * np.abs(places[:, 0] - line) <= NEAR)
@@ -116,7 +116,7 @@ def accuracy_apart(S: np.ndarray, classes: np.ndarray, places: np.ndarray) -> fl
 
 
 def landmass_patches(data: Data) -> Iterator[dict[str, Any]]:
-    """Yield the retrieval accuracy on LANDMASS-1, where the data folder has it."""
+    """Yield the retrieval accuracy on LANDMASS-1 if the data folder has it."""
     folder = Path(data or os.environ.get("OUTCROP_DATA", ".")) / "landmass1"
     if folder.is_dir():
         dataset = oc.datasets.landmass(folder, scaling="range")
@@ -125,7 +125,7 @@ def landmass_patches(data: Data) -> Iterator[dict[str, Any]]:
 
 
 def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:
-    """Yield purity and cover of what one random exemplar a class retrieves on F3, by the clicks that follow."""
+    """Yield purity and cover of the patches that one random exemplar per class retrieves on F3, by number of clicks."""
     volume, truth = labelled_sections(data)
     places = [oc.datasets.exemplars(truth, SIZE, min_share=SHOWN, seed=seed) for seed in range(draws)]
     found = {}
@@ -141,7 +141,7 @@ def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:
 
 
 def one_draw(index: Index, exemplars: Places, truth: xr.DataArray, shown: np.ndarray, ranking: str) -> dict[str, float]:
-    """Return the purity after every number of clicks, of all classes, the worst and fault; apart; the cover."""
+    """Return purity by number of clicks, of the worst class and without overlaps with the exemplar, and cover."""
     names = list(truth.attrs["classes"])
 
     def by_class(weak: oc.WeakLabels) -> dict[str, float]:
@@ -184,7 +184,7 @@ def answers(weak: oc.WeakLabels, right: np.ndarray) -> tuple[list[int], list[int
 
 
 def apart(index: Index, exemplars: Places, ranking: str) -> oc.WeakLabels:
-    """Return what is retrieved without the patches that overlap an exemplar on a line within 250 m."""
+    """Retrieve without the patches that overlap an exemplar on a line within 250 m."""
     height, width = index.grid.size
     weak = oc.retrieve(index, exemplars, 2 * COUNT, ranking=ranking)
     starts = weak.starts
@@ -210,7 +210,7 @@ def covered(weak: oc.WeakLabels, grid: oc.PatchGrid, truth: xr.DataArray) -> lis
 
 
 def draw(table: pd.DataFrame) -> Any:
-    """One row of dots a figure, a colour a measure."""
+    """Draw one row of dots per row of the table, with a colour per measure."""
     ax = oc.plots.new_axes(figsize=(10, 0.36 * len(table) + 1.2))
     for k, name in enumerate(COLUMNS):
         ax.plot(table[name], -np.arange(len(table)), "o", color=f"C{k}", label=name, alpha=0.8)
