@@ -59,15 +59,15 @@ def make_examples(options):
     from outcrop.experiments.expert import opened
 
     tasks = {}
-    with opened(options.data, options.quick) as yard:
+    with opened(options.data, options.quick) as survey:
         for seed in range(options.seeds):
             for name, make in training.LABELS.items():
                 for line in training.OTHER_LINE:
                     begin = time.perf_counter()
-                    tasks[name, line, seed] = make(yard, line, seed, options.device)
+                    tasks[name, line, seed] = make(survey, line, seed, options.device)
                     print(f"{name}, line {line}, seed {seed}: {time.perf_counter() - begin:.0f} s", flush=True)
-        lines = yard.clean["inline"].values
-        write_examples(options.path, training.amplitudes(yard), lines, tasks, CLASSES)
+        lines = survey.clean["inline"].values
+        write_examples(options.path, training.amplitudes(survey), lines, tasks, CLASSES)
     print(f"{options.path.stat().st_size / 1e6:.0f} MB")
 
 

@@ -1,4 +1,4 @@
-"""A job: nothing decided is lost, nothing stale passes for fresh, whoever opens it and whatever happens in between."""
+"""A job: no decision is lost and no stale label counts as fresh, with several writers and after interruptions."""
 
 import json
 import os
@@ -26,7 +26,7 @@ PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103,
 
 @pytest.fixture
 def job(source, tmp_path):
-    """A job with exemplars of three classes, indexed coarsely."""
+    """Yield a job with a coarse index and exemplars of three classes."""
     shutil.copy(source, tmp_path / "v.sgy")
     with oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy") as one:
         one.index(SIZE, step=16)
@@ -36,18 +36,18 @@ def job(source, tmp_path):
 
 
 def counts(job):
-    """How many decisions of each kind there are, and how many lines are labelled and stale."""
+    """Return the number of decisions of each kind, and of labelled and stale lines."""
     status = job.status()
     return status["decisions"], status["lines"]["labelled"], status["lines"]["stale"]
 
 
 def codes(job, line):
-    """Label codes of a line."""
+    """Return the label codes of a line."""
     return job.labels["label"].sel(inline=line).values
 
 
-def test_the_whole_way(job):
-    """Decide, retrieve, label, read: codes of the table of classes, every sample labelled, nothing stale."""
+def test_retrieve_and_label(job):
+    """A labelled line has codes from the table of classes, a label for every sample, and is not stale."""
     weak = job.retrieve()
     assert set(weak.classes) == set(PLACES) and (job.path / "retrieved.csv").is_file()
     labels = job.label([103, 104])
@@ -58,7 +58,7 @@ def test_the_whole_way(job):
 
 
 def test_another_limit_is_applied_on_reading(job):
-    """A limit of confidence or of error computes nothing, makes nothing stale and loses no line."""
+    """Another limit of confidence or error computes no votes, makes no line stale and loses no line."""
     job.label()
     before = {line: codes(job, line) for line in (103, 106)}
     done = vote_keys(job, job.plan)
@@ -70,13 +70,13 @@ def test_another_limit_is_applied_on_reading(job):
     job.label([103], max_error=0.2)
     assert counts(job)[1:] == (8, 0)
     job.label([103])
-    assert job.plan.state.options["limits"] == {"max_error": 0.2}  # a limit stays until it is lifted
+    assert job.plan.state.options["limits"] == {"max_error": 0.2}  # a limit stays until it is cleared
     job.label([103], min_confidence=0)
     np.testing.assert_array_equal(codes(job, 106), before[106])
 
 
-def test_one_line_by_another_seed_keeps_the_others_as_stale(job):
-    """Lines of older options stay, are marked, and are fresh again once the options are as before."""
+def test_labelling_one_line_with_another_seed_makes_the_others_stale(job):
+    """Lines of older options stay, are marked stale, and are fresh again with the older options."""
     job.label()
     before = {line: codes(job, line) for line in (103, 104)}
     job.label([104], seed=5)
@@ -84,14 +84,14 @@ def test_one_line_by_another_seed_keeps_the_others_as_stale(job):
     assert job.labels["stale"].values.tolist() == [line != 104 for line in range(100, 108)]
     np.testing.assert_array_equal(codes(job, 103), before[103])
     job.label([104])
-    assert counts(job)[1:] == (8, 7)  # a seed stays for the next time, as the mapping does
+    assert counts(job)[1:] == (8, 7)  # a seed is kept for the next call, like the mapping
     job.label([104], seed=0)
     assert counts(job)[1:] == (8, 0)
     np.testing.assert_array_equal(codes(job, 104), before[104])
 
 
-def test_going_back_finds_the_old_result(job, monkeypatch):
-    """After an undo table, mapper and labels of before are there without computing anything."""
+def test_undo_restores_the_earlier_result(job, monkeypatch):
+    """After an undo the earlier table, mapper and labels are read again; nothing is computed."""
     job.label()
     before, table = codes(job, 103), job.retrieve().table
     job.reject(int(table["row"][2]))
@@ -107,7 +107,7 @@ def test_going_back_finds_the_old_result(job, monkeypatch):
 
 
 def test_the_same_command_again_fits_nothing(job, monkeypatch):
-    """A second label of the same decisions loads the mapper and reads the votes."""
+    """Labelling again with the same decisions loads the mapper and reads the votes."""
     job.label([103])
     before = codes(job, 103)
     monkeypatch.setattr("outcrop.job.fitting.fit", None)
@@ -117,7 +117,7 @@ def test_the_same_command_again_fits_nothing(job, monkeypatch):
 
 
 def test_another_step_a_touched_and_a_moved_file_keep_every_decision(job, tmp_path):
-    """Exemplars, verdicts, strokes and labelled lines stay, and nothing turns stale."""
+    """Exemplars, verdicts, strokes and labelled lines stay, and no line becomes stale."""
     job.reject(int(job.retrieve().rows[3]))
     job.paint("fault", [(104, 350, 200), (104, 360, 240)], radius=3)
     job.label()
@@ -136,7 +136,7 @@ def test_another_step_a_touched_and_a_moved_file_keep_every_decision(job, tmp_pa
 
 
 def test_a_folder_that_moved_with_its_volume_opens(job, tmp_path, monkeypatch):
-    """The volume is found from the job folder, whatever the current one is; Zarr too."""
+    """The volume is found relative to the job folder, not to the current directory; Zarr too."""
     job.volume.load().to_dataset(name="amplitude").drop_attrs().to_zarr(tmp_path / "z.zarr", consolidated=False)
     monkeypatch.chdir(tmp_path)
     with oc.Job("z.outcrop", volume="z.zarr") as zarr_job:
@@ -154,15 +154,15 @@ def test_a_folder_that_moved_with_its_volume_opens(job, tmp_path, monkeypatch):
 
 
 def change_sample(path):
-    """Write another sample into inline 104 of the small survey, between the blocks that tell files apart."""
+    """Change a sample on inline 104 of the small survey, between the blocks that identify a file."""
     with open(path, "r+b") as handle:
         handle.seek(3600 + (4 * 110 + 50) * (240 + 4 * 96) + 240 + 201)
         handle.write(b"\x42\x42\x42\x42")
 
 
 def test_changed_samples_are_noticed_line_by_line(source, tmp_path, monkeypatch):
-    """Samples changed between the blocks that tell a file apart: the line is refused, then all of it is stale."""
-    monkeypatch.setattr("outcrop.storage.workspace.BLOCK", 16)  # as sparse as in a file of many GB
+    """If samples between the blocks that identify a file change, the line is refused, then all lines are stale."""
+    monkeypatch.setattr("outcrop.storage.workspace.BLOCK", 16)  # blocks as sparse as in a file of many GB
     shutil.copy(source, tmp_path / "v.sgy")
     job = oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy")
     job.index(SIZE, step=16)
@@ -171,7 +171,7 @@ def test_changed_samples_are_noticed_line_by_line(source, tmp_path, monkeypatch)
     job.label()
     before = os.stat(tmp_path / "v.sgy")
     change_sample(tmp_path / "v.sgy")
-    os.utime(tmp_path / "v.sgy", ns=(before.st_atime_ns, before.st_mtime_ns))  # as if it had never been written to
+    os.utime(tmp_path / "v.sgy", ns=(before.st_atime_ns, before.st_mtime_ns))
     fresh = oc.Job(job.path)
     assert identify(oc.open_volume(tmp_path / "v.sgy"))["digest"] == job.plan.volume["samples"]
     with pytest.raises(ValueError, match="run the same command again"):
@@ -182,8 +182,8 @@ def test_changed_samples_are_noticed_line_by_line(source, tmp_path, monkeypatch)
     assert counts(again)[1:] == (8, 0)
 
 
-def test_a_filtered_volume_takes_the_place_of_the_raw_one(job):
-    """Same axes, other samples: decisions stay, every result is stale; the raw one again finds its results."""
+def test_a_filtered_volume_replaces_the_raw_volume(job):
+    """With other samples on the same axes decisions stay and results are stale; the raw volume finds its results."""
     job.label([103])
     filtered = job.volume.copy(data=np.gradient(job.volume.values, axis=-1).astype("f4"))
     other = oc.Job(job.path, volume=filtered)
@@ -193,8 +193,8 @@ def test_a_filtered_volume_takes_the_place_of_the_raw_one(job):
     assert counts(oc.Job(job.path, volume=job.path.parent / "v.sgy"))[1:] == (1, 0)
 
 
-def test_a_job_keeps_to_the_volume_it_has_open(job):
-    """Another writer goes on with a filtered volume: labels of the first one are still made and kept under its key."""
+def test_a_job_uses_the_volume_that_it_opened(job):
+    """If another writer switches to a filtered volume, labels of the first volume are still stored under its key."""
     job.label([103])
     filtered = job.volume.copy(data=np.gradient(job.volume.values, axis=-1).astype("f4"))
     other = oc.Job(job.path, volume=filtered)
@@ -202,7 +202,7 @@ def test_a_job_keeps_to_the_volume_it_has_open(job):
     keys = job.status()["keys"]["votes"], other.status()["keys"]["votes"]
     assert keys[0] != keys[1]
     raw = job.label([106])["label"].values
-    assert other.labelled[6]  # stale there: it is of the other volume
+    assert other.labelled[6]  # stale there, because it was labelled from the raw volume
     clean = oc.Job(job.path.with_name("clean.outcrop"), volume=job.path.parent / "v.sgy")
     job.log.give(job.path.with_name("all.jsonl"))
     clean.log.take(job.path.with_name("all.jsonl"))
@@ -210,15 +210,15 @@ def test_a_job_keeps_to_the_volume_it_has_open(job):
 
 
 def test_axes_are_put_in_order(source, tmp_path):
-    """A transposed volume is taken by the names of its axes, a single section as one inline."""
+    """A transposed volume is ordered by the names of its axes, and a single section becomes one inline."""
     volume = oc.open_volume(source).load()
     turned = oc.Job(tmp_path / "t.outcrop", volume=volume.transpose("time", "crossline", "inline"))
     assert turned.volume.dims == ("inline", "crossline", "time") and turned.volume.shape == volume.shape
     assert oc.Job(tmp_path / "s.outcrop", volume=volume.sel(inline=103)).status()["lines"]["total"] == 1
 
 
-def test_rows_mean_the_table_that_was_seen(job):
-    """After another index a row number still means the patch that retrieved.csv shows under it."""
+def test_row_numbers_refer_to_the_current_table(job):
+    """After another index a row number still means the patch with this number in retrieved.csv."""
     job.retrieve(count=8)
     table = pd.read_csv(job.path / "retrieved.csv")
     job.index(SIZE, step=10)
@@ -227,8 +227,8 @@ def test_rows_mean_the_table_that_was_seen(job):
     assert [(one.name, one.place) for one in job.plan.state.verdicts] == [(table["class"][5], place)]
 
 
-def test_patches_that_version_02_kept_as_csv_are_read(job):
-    """An old folder shows its patches before anything is searched, and they are those of the table."""
+def test_patches_that_version_02_stored_as_csv_are_read(job):
+    """A folder of version 0.2 shows the patches of its table without a search."""
     weak = job.retrieve(count=9)
     folder = job.stages.path("retrieved", job.plan.keys["retrieved"])
     weak.save(folder / "table.csv")
@@ -243,8 +243,8 @@ def test_patches_that_version_02_kept_as_csv_are_read(job):
     assert found.suggested == weak.suggested and (folder / retrieved.ARRAYS).is_file()
 
 
-def test_a_joined_job_that_is_gone_blocks_nothing(job, tmp_path):
-    """A job named with --with is checked before it is kept; when it vanishes later, everything else goes on."""
+def test_a_missing_joined_job_does_not_block_the_job(job, tmp_path):
+    """A job given with --with is checked before it is recorded; if it is removed later, other work still runs."""
     with pytest.raises(ValueError, match="not a job folder"):
         job.label([103], with_jobs=[tmp_path / "nope"])
     assert "label" not in job.plan.state.options
@@ -260,8 +260,8 @@ def test_a_joined_job_that_is_gone_blocks_nothing(job, tmp_path):
     assert counts(job)[1:] == (1, 0)
 
 
-def test_arrays_are_known_by_all_of_their_samples(tmp_path):
-    """One sample anywhere makes another volume; the order of loading does not."""
+def test_arrays_are_identified_by_all_samples(tmp_path):
+    """Changing one sample or one axis label gives another identity, an equal copy the same."""
     values = np.random.default_rng(0).standard_normal((5, 60, 60)).astype("f4")
     first = oc.open_volume(values)
     assert identify(first) == identify(oc.open_volume(values.copy()))
@@ -272,15 +272,15 @@ def test_arrays_are_known_by_all_of_their_samples(tmp_path):
 
 
 def test_another_survey_is_refused(job, tmp_path):
-    """Work on one survey is never stamped on another."""
+    """A volume with other axes is refused, and the job is unchanged."""
     datasets.write_synthetic(tmp_path / "o.sgy", (6, 80, 80), seed=1)
     with pytest.raises(ValueError, match="another survey"):
         oc.Job(job.path, volume=tmp_path / "o.sgy")
     assert counts(oc.Job(job.path)) == counts(job)
 
 
-def test_exports_say_what_they_hold(job, tmp_path):
-    """Stale lines are refused unless asked for; missing ones are counted; provenance travels along."""
+def test_exports_report_missing_and_stale_lines(job, tmp_path):
+    """Stale lines are refused unless requested; missing lines are counted; the file contains the provenance."""
     with pytest.raises(ValueError, match="no labels yet"):
         job.export(tmp_path / "l.sgy")
     job.label([103, 104])
@@ -302,8 +302,8 @@ def test_exports_say_what_they_hold(job, tmp_path):
     assert set(manifest["inline"]) <= {103, 104} and len(manifest)
 
 
-def test_renaming_touches_names_alone(job):
-    """Codes, table, labels and keys stay; undoing it gives the old name back everywhere."""
+def test_renaming_changes_only_names(job):
+    """Codes, table, labels and keys are unchanged; an undo restores the old name everywhere."""
     job.label([103])
     before, keys = codes(job, 103), job.status()["keys"]
     job.rename_class("fault", "normal fault")
@@ -318,7 +318,7 @@ def test_renaming_touches_names_alone(job):
     assert job.labels.attrs["classes"][0] == "fault" and counts(job)[1:] == (1, 0)
 
 
-def test_a_class_keeps_its_code_for_good(job):
+def test_a_class_keeps_its_code_permanently(job):
     """Removing a class, adding others, importing older decisions: no code changes its meaning."""
     job.remove_class("other")
     job.add_class("channel")
@@ -343,27 +343,27 @@ def test_code_255_is_given_to_no_class(job):
 
 
 def test_a_table_that_lost_a_class_is_refused(job):
-    """A file that was cut off is no verdict on all that is missing."""
+    """A truncated table is refused, and its missing rows are not taken as rejected."""
     job.retrieve(count=5)
     path = job.path / "retrieved.csv"
     whole = path.read_text()
     pd.read_csv(path).query("`class` != 'fault'").to_csv(path, index=False)
-    with pytest.raises(ValueError, match="no patch of 'fault' any more"):
+    with pytest.raises(ValueError, match="no patch of 'fault'"):
         job.retrieve()
     path.write_text(whole)
     assert len(job.retrieve()) == 15 and not job.plan.state.verdicts
 
 
 def test_decisions_that_cannot_be_read_are_noted(job):
-    """Whoever opens the job hears that something is missing."""
+    """Opening a job with an unreadable log entry gives a note."""
     (path,) = (job.path / "decisions").glob("*.jsonl")
     path.write_bytes(path.read_bytes()[:-20])
     again = oc.Job(job.path)
     assert len(again.plan.state.exemplars) == 2 and "cannot be read" in again.notes[0]
 
 
-def test_a_mapper_of_somebody_else(job, monkeypatch):
-    """One without parameters, as the architecture page shows it, labels a job; elsewhere it is unknown and no harm."""
+def test_a_registered_mapper_labels_a_job(job, monkeypatch):
+    """A mapper like the one on the architecture page labels a job; without it the job still opens."""
     from outcrop.mapping import registry
     from outcrop.mapping.saved import Saved
 
@@ -395,7 +395,7 @@ def test_a_mapper_of_somebody_else(job, monkeypatch):
 
 
 def test_a_table_edited_by_hand_is_read_back_as_decisions(job):
-    """Rows taken out are a no, rows added a yes; the table is written anew, and the job says so."""
+    """Removed rows are rejected, added rows accepted; the table is written again, and the job warns."""
     job.retrieve(count=8)
     table = pd.read_csv(job.path / "retrieved.csv")
     gone, moved = table.iloc[2], table.iloc[12]
@@ -422,8 +422,8 @@ def test_a_table_edited_by_hand_is_read_back_as_decisions(job):
         oc.Job(job.path).retrieve()
 
 
-def test_yes_and_no_by_rows(job):
-    """Accepted rows come first, rejected ones go, forgotten ones are as before."""
+def test_accept_and_reject_by_rows(job):
+    """Accepted rows come first, rejected rows are removed, and forgetting both restores the first result."""
     weak = job.retrieve(count=6)
     rows = weak.rows[weak.classes == "fault"]
     job.accept(int(rows[4]))
@@ -436,8 +436,8 @@ def test_yes_and_no_by_rows(job):
     np.testing.assert_array_equal(job.retrieve().rows, weak.rows)
 
 
-def test_what_is_painted_is_what_is_read(job):
-    """Painted samples keep their class with full confidence, on crosslines too; erasing takes them back."""
+def test_painted_samples_have_the_painted_class(job):
+    """Painted samples have their class with full confidence, also from crosslines; erasing restores the labels."""
     job.label([103, 104])
     before = codes(job, 104)
     job.paint("fault", [(104, 350, 200)], radius=5)
@@ -454,7 +454,7 @@ def test_what_is_painted_is_what_is_read(job):
     assert counts(job)[1:] == (2, 1)
 
 
-def test_a_class_that_is_only_painted_is_learnt(job):
+def test_a_class_with_strokes_only_is_learnt(job):
     """A class without an exemplar gets labels from its strokes alone."""
     job.paint("gas", [(104, 350, 200), (104, 370, 220)], radius=8)
     assert "gas" in job.mapper().classes_
@@ -466,7 +466,7 @@ def test_a_class_that_is_only_painted_is_learnt(job):
 
 
 def test_right_and_wrong_without_a_class(job):
-    """Right keeps what the labels say; wrong excludes it there, again and again, until the samples are painted."""
+    """Painting right keeps the labels; painting wrong excludes the current class, also repeatedly, until erased."""
     job.label([104])
     before = codes(job, 104)
     disc = stroke_mask({"along": "inline", "points": [(104, 380, 300)], "radius": 3}, job.axes)
@@ -490,8 +490,8 @@ def test_right_and_wrong_without_a_class(job):
             job.paint(word, [(101, 350, 200)], radius=6)
 
 
-def test_what_is_excluded_stops_a_stroke(job):
-    """A class is no longer where it was painted and then called wrong, whatever is painted on the next line."""
+def test_a_stroke_does_not_spread_into_excluded_samples(job):
+    """A class painted and then called wrong stays out of those samples when the next line is painted with it."""
     job.label([104])
     job.paint("salt dome", [(104, 350, 200)], radius=8)
     wrong = stroke_mask({"along": "inline", "points": [(104, 355, 200)], "radius": 2}, job.axes)
@@ -504,7 +504,7 @@ def test_what_is_excluded_stops_a_stroke(job):
 
 
 def test_a_stroke_teaches_the_mapper_and_reads_no_survey(job, monkeypatch):
-    """After a stroke the survey is not sampled again; other lines are stale, and an undo finds everything again."""
+    """After a stroke the survey is not sampled again and other lines are stale; an undo restores mapper and labels."""
     job.label()
     before, plain = codes(job, 104), job.mapper()
     monkeypatch.setattr("outcrop.job.fitting.sample_survey", None)
@@ -521,8 +521,8 @@ def test_a_stroke_teaches_the_mapper_and_reads_no_survey(job, monkeypatch):
     assert set(job.stages.keys("mapper")) >= {job.plan.mapper_key}
 
 
-def test_an_update_does_not_depend_on_the_way_there(job, tmp_path):
-    """Stroke after stroke with labels in between, or all strokes at once: the same labels."""
+def test_labels_do_not_depend_on_when_strokes_were_learnt(job, tmp_path):
+    """Labelling after every stroke gives the same labels as labelling after all strokes."""
     strokes = [("fault", (104, 350, 200)), ("salt dome", (104, 370, 300)), ("other", (105, 340, 120))]
     other = oc.Job(tmp_path / "o.outcrop", volume=tmp_path / "v.sgy")
     job.log.give(tmp_path / "all.jsonl")
@@ -537,8 +537,8 @@ def test_an_update_does_not_depend_on_the_way_there(job, tmp_path):
         np.testing.assert_array_equal(one[what].values, two[what].values)
 
 
-def test_a_stroke_decides_on_its_own_line_at_once(job):
-    """Before anything is learnt it changes the votes of the samples it covers, and no others."""
+def test_a_stroke_changes_its_line_at_once(job):
+    """Before the mapper learns, a stroke changes the votes of its samples and of no others."""
     job.label()
     view = label_view(job, job.plan)[0]
     before = {line: view.votes(line)[1].astype(int) for line in range(8)}
@@ -551,8 +551,8 @@ def test_a_stroke_decides_on_its_own_line_at_once(job):
     assert (after.votes(0)[1][2, painted] == 255).all()
 
 
-def test_changes_of_the_last_stroke_are_told(job):
-    """Where labels changed, from what to what, and how much of what is not painted."""
+def test_changes_of_the_last_stroke_are_reported(job):
+    """`changes` returns where labels changed, a table of the changes, and their share outside the strokes."""
     job.label([104])
     with pytest.raises(ValueError, match="no strokes"):
         job.changes(104)
@@ -566,8 +566,8 @@ def test_changes_of_the_last_stroke_are_told(job):
         job.changes(101)
 
 
-def test_outlines_are_filled_and_travel(job, tmp_path):
-    """A closed line paints what it encloses; decisions that are exported and taken elsewhere paint the same."""
+def test_outlines_are_filled_and_exported(job, tmp_path):
+    """A filled outline paints the samples inside; exported decisions paint the same samples in another job."""
     corners = [(104, 340, 100), (104, 360, 100), (104, 360, 180), (104, 340, 180)]
     job.label([104])
     job.paint("salt dome", corners, filled=True)
@@ -616,16 +616,16 @@ def test_outlines_are_filled_and_travel(job, tmp_path):
         (lambda job: job.index(SIZE, every=0), "every is 0"),
     ],
 )
-def test_what_cannot_be_is_refused_and_changes_nothing(job, call, says):
-    """One line with the problem and the remedy; the decisions are as before."""
+def test_invalid_arguments_are_refused_and_change_nothing(job, call, says):
+    """One line gives the problem and the remedy; the decisions are unchanged."""
     before = job.plan.state
     with pytest.raises(ValueError, match=says):
         call(job)
     assert job.plan.state == before
 
 
-def test_three_hold_one_job_at_once(job):
-    """Shell, page and notebook see each other's decisions, and none overwrites another's."""
+def test_three_writers_use_one_job_at_once(job):
+    """Shell, page and notebook see each other's decisions and do not overwrite them."""
     page, shell = oc.Job(job.path, origin="page"), oc.Job(job.path, origin="shell")
     page.add_exemplar("fault", (102, 340, 150))
     shell.reject(int(shell.retrieve().rows[0]))
@@ -636,8 +636,8 @@ def test_three_hold_one_job_at_once(job):
     assert page.undo() and counts(job)[0]["exemplars"] == 3 and counts(shell)[0]["rejected"] == 1
 
 
-def test_decisions_travel_to_another_folder(job, tmp_path):
-    """An exported file repeats everything; places outside another survey are kept and not used."""
+def test_decisions_are_imported_in_another_folder(job, tmp_path):
+    """An exported file contains all decisions; places outside another survey are kept but not used."""
     job.reject(int(job.retrieve().rows[3]))
     job.paint("fault", [(104, 350, 200)])
     job.log.give(tmp_path / "all.jsonl")
@@ -652,7 +652,7 @@ def test_decisions_travel_to_another_folder(job, tmp_path):
 
 
 def test_a_mapper_labels_another_volume(job, tmp_path):
-    """The mapper of a job is copied into another one and labels there by what samples look like, without places."""
+    """The mapper of a job is copied to another job and labels it by features only, without positions."""
     job.label([103])
     other = oc.Job(tmp_path / "o.outcrop", volume=tmp_path / "v.sgy")
     other.borrow_mapper(job)
@@ -668,8 +668,8 @@ def test_a_mapper_labels_another_volume(job, tmp_path):
     assert (oc.Job(other.path).label([104])["label"] > 0).all()
 
 
-def test_a_table_read_back_is_the_table_that_was_made(job):
-    """A search gives the same weak labels to the bit whether they were made now or kept before."""
+def test_stored_weak_labels_equal_computed_ones(job):
+    """Weak labels are equal bit for bit whether they are computed or read from disk."""
     job.retrieve(count={"fault": 9})
     job.reject(job.retrieve().rows[2])
     made = retrieved.weak_labels(job, job.plan)
@@ -685,8 +685,8 @@ def test_a_table_read_back_is_the_table_that_was_made(job):
             np.testing.assert_array_equal(one.curves[name], curve)
 
 
-def test_stages_that_are_damaged_are_made_again(job):
-    """A broken mapper, broken votes, a broken table: the same labels come back, and what was there is kept."""
+def test_damaged_stages_are_computed_again(job):
+    """With damaged mapper, votes and table the same labels are computed again, and the damaged files are kept."""
     job.label([103])
     before, table = codes(job, 103), job.retrieve().table
     folder = job.path / "stages"
@@ -701,8 +701,8 @@ def test_stages_that_are_damaged_are_made_again(job):
     assert len(list(folder.rglob("*.damaged-1"))) >= 3
 
 
-def test_a_damaged_chunk_is_one_line_and_the_next_run_mends_it(job):
-    """A flipped byte in descriptors or votes is refused with the remedy; the same call again goes through."""
+def test_a_damaged_chunk_gives_one_line_and_the_next_run_repairs_it(job):
+    """A changed byte in descriptors or votes gives an error with the remedy; the same call again succeeds."""
     job.label([103])
     before = codes(job, 103)
     for name in ("features.zarr", "votes.zarr"):
@@ -724,8 +724,8 @@ def test_a_damaged_chunk_is_one_line_and_the_next_run_mends_it(job):
     assert len(oc.Job(job.path).retrieve(count=5)) == 15
 
 
-def test_clean_frees_only_what_nothing_needs(job):
-    """Older stages are listed, kept up to a size, and removed when told to; what is shown stays."""
+def test_clean_removes_only_unused_stages(job):
+    """Older stages are listed, kept up to a size, and removed on request; the stages of current labels stay."""
     job.label()
     job.label([103], seed=1)
     shown = codes(job, 104)
@@ -740,7 +740,7 @@ def test_clean_frees_only_what_nothing_needs(job):
 
 
 def test_the_background_may_have_another_name(job):
-    """The usual names are recognised and stay the background when renamed; any other class can be chosen."""
+    """Common names are recognised and stay the background after a rename; any other class can be chosen."""
     job.label([103])
     before, keys = codes(job, 103), job.status()["keys"]
     job.rename_class("other", "strata")
@@ -755,7 +755,7 @@ def test_the_background_may_have_another_name(job):
 
 
 def test_without_a_background_there_is_a_warning(source, tmp_path):
-    """Two structures alone leave most of the survey: a class is added for it, and the interpreter is told."""
+    """Exemplars of two structures alone leave most of the survey unnamed: class other is added with a warning."""
     job = oc.Job(tmp_path / "v.outcrop", volume=source)
     job.index(SIZE, step=16)
     job.add_exemplar("fault", PLACES["fault"])
@@ -766,7 +766,7 @@ def test_without_a_background_there_is_a_warning(source, tmp_path):
 
 
 def test_missing_traces_lose_no_line(source, tmp_path):
-    """One trace in twenty missing: every line is labelled, and only missing traces have no label."""
+    """With one trace in twenty missing every line is labelled, and only missing traces have no label."""
     volume = oc.open_volume(source).load()
     dead = np.random.default_rng(0).random(volume.shape[:2]) < 0.05
     volume.values[dead] = np.nan
@@ -779,8 +779,8 @@ def test_missing_traces_lose_no_line(source, tmp_path):
     np.testing.assert_array_equal((labels["label"] > 0).values.any(axis=2), ~dead)
 
 
-def test_two_colleagues(job, tmp_path):
-    """Two jobs on one survey: with the same decisions they agree, with others it is said where and whose."""
+def test_jobs_of_two_interpreters_are_compared(job, tmp_path):
+    """With the same decisions two jobs agree; with others the comparison names lines, decisions and their job."""
     job.label([103, 104])
     other = oc.Job(tmp_path / "o.outcrop", volume=tmp_path / "v.sgy")
     job.log.give(tmp_path / "all.jsonl")
@@ -796,7 +796,7 @@ def test_two_colleagues(job, tmp_path):
 
 
 def test_crossline_jobs(tmp_path):
-    """Lines of the other direction: labels lie on the crosslines that were asked for, and painting on either shows."""
+    """In a job along crosslines, the requested crosslines are labelled; strokes in both directions are shown."""
     datasets.write_synthetic(tmp_path / "x.sgy", (60, 60, 70), seed=2)
     job = oc.Job(tmp_path / "x.outcrop", volume=tmp_path / "x.sgy")
     job.index(SIZE, step=16, every=8, along="crossline")
@@ -813,7 +813,7 @@ def test_crossline_jobs(tmp_path):
 
 
 def test_a_folder_of_another_version_is_refused(tmp_path):
-    """What another program decided is not overwritten: one line says what it is."""
+    """A folder with another format is refused in one line, and its file is unchanged."""
     (tmp_path / "job.toml").write_text("format = 1\nversion = '0.1.0'\n")
     with pytest.raises(ValueError, match="has format 1"):
         oc.Job(tmp_path)
@@ -821,14 +821,14 @@ def test_a_folder_of_another_version_is_refused(tmp_path):
 
 
 def test_a_job_in_two_processes(job):
-    """A decision made by another process is seen by this one at the next look."""
+    """This process sees the decision of another process in its next call."""
     code = f"import outcrop as oc; job = oc.Job({str(job.path)!r}); job.add_exemplar('fault', (102, 340, 150))"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert counts(job)[0]["exemplars"] == 4
 
 
-def test_cancelled_work_goes_on_where_it_was(job):
-    """What progress raises ends labelling; the lines that were done are there, and the next call does the rest."""
+def test_cancelled_labelling_is_resumed(job):
+    """An exception from progress stops labelling; finished lines are kept, and the next call labels the others."""
 
     def stop(what, done, total):
         if what == "labelling" and done == 3:

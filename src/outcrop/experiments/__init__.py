@@ -1,7 +1,7 @@
-"""Every table and figure of the paper, and what goes beyond: one module per experiment, run by name.
+"""Every table and figure of the paper, and further experiments: one module per experiment, run by name.
 
-A module has ``run(data, *, quick) -> Result``; ``robustness-k`` and ``robustness-sparsity`` are its runs with another
-axis. Values in ``expected.toml`` are checked against the table; ``about.toml`` says what each experiment shows.
+A module has ``run(data, *, quick) -> Result``; ``robustness-k`` and ``robustness-sparsity`` run one module with
+different axes. Values in ``expected.toml`` are checked against the table; ``about.toml`` describes each experiment.
 """
 
 import importlib
@@ -27,17 +27,17 @@ Device = str | None  # of torch, for instance "cuda"; None for NumPy
 
 
 class Result(NamedTuple):
-    """What an experiment found."""
+    """Table, figure and remark of an experiment."""
 
     table: pd.DataFrame
     figure: Any  # matplotlib Figure
-    remark: str = ""  # what differs from the paper and why; comes after that of ``about.toml``
+    remark: str = ""  # differences from the paper and their reason; appended to the remark of ``about.toml``
 
 
 def run(
     name: str, data: Data, folder: str | Path, *, quick: bool = False, device: Device = None, **options: Any
 ) -> tuple[Result, list[str]]:
-    """Run one experiment, write its figure (PNG, SVG) and table (CSV), and renew the folder's page.
+    """Run one experiment, write its figure (PNG, SVG) and table (CSV), and update the folder's page.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ def run(
     data : path or None
         Folder of the real data; None for the environment variable OUTCROP_DATA.
     folder : path
-        Where the files and the page ``index.html`` go.
+        Output folder of the files and the page ``index.html``.
     quick : bool
-        Small sizes, to see that everything runs.
+        Use small sizes, to check that everything runs.
     device : str, optional
         Torch device, for instance ``"cuda"``, for the experiments that can use one.
     **options
-        Passed to the experiment; None means that nothing was asked for.
+        Passed to the experiment unless they are None.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def run(
 
 
 def _write(folder: Path, name: str, result: Result, facts: dict[str, Any]) -> None:
-    """Write table, figure and facts of one experiment as files of its name."""
+    """Write the table, the figure and the facts of one experiment to files with its name."""
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(folder / f"{name}.csv") as aside:
         result.table.to_csv(aside, index=False, float_format="%.4f")
@@ -98,7 +98,7 @@ def _write(folder: Path, name: str, result: Result, facts: dict[str, Any]) -> No
 
 
 def write_page(folder: Path) -> None:
-    """Write ``index.html`` from what the experiments left in a folder."""
+    """Write ``index.html`` from the output files of the experiments in a folder."""
     sections: dict[str, Any] = {"About": TEXTS["page"]}
     for name, title in EXPERIMENTS.items():
         if (folder / f"{name}.json").is_file():
@@ -108,15 +108,15 @@ def write_page(folder: Path) -> None:
             sections[name] = [
                 (folder / f"{name}.png", title),
                 facts["remark"],
-                *(f"Not as expected: {text}" for text in facts["deviations"]),
+                *(f"Outside the tolerance: {text}" for text in facts["deviations"]),
                 pd.read_csv(folder / f"{name}.csv"),
                 f"{command} run): {facts['seconds']:.0f} s on {where}",
             ]
-    write_report(folder / "index.html", title="The paper's experiments, made again", sections=sections)
+    write_report(folder / "index.html", title="The paper's experiments, recomputed", sections=sections)
 
 
 def deviations(name: str, table: pd.DataFrame) -> list[str]:
-    """Return a sentence for each expected value that the table does not meet."""
+    """Return a sentence for each expected value that the table misses or has outside the tolerance."""
     expected = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))
     out = []
     for entry in expected.get(name, []):
@@ -124,7 +124,7 @@ def deviations(name: str, table: pd.DataFrame) -> list[str]:
         for column, value in entry["where"].items():
             rows = rows[rows[column] == value]
         if "data" in entry["where"] and entry["where"]["data"] not in set(table["data"]):
-            continue  # another data set was given
+            continue  # the expected data set was not part of the run
         if len(rows) != 1:
             out.append(f"{name}: no single row for {entry['where']}")
         elif not abs(rows[entry["column"]].iloc[0] - entry["value"]) <= entry["tolerance"]:

@@ -1,4 +1,4 @@
-"""How often the intervals of simulated audits hold the truth, and how wide they are, on F3 sections."""
+"""Coverage, width and error of the confidence intervals of simulated audits on F3 sections."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -11,22 +11,22 @@ from outcrop.experiments import Data, Result
 from outcrop.experiments.f3 import COUNT, SHOWN, SIZE, labelled_sections, right_patches, shown_classes, temporary_index
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class
 
-DRAWS, AUDITS = 20, 10  # random sets of exemplars, and audits of what each retrieves
+DRAWS, AUDITS = 20, 10  # random sets of exemplars, and audits of the patches that each set retrieves
 CLICKS = (15, 30, 60)
 
 
 class Retrieved(NamedTuple):
-    """Retrieved patches whose truth is known; every group of patches belongs to one class."""
+    """Retrieved patches on expert-labelled sections; every group of patches belongs to one class."""
 
     groups: np.ndarray
     owners: list[str]  # class of every group
     classes: np.ndarray
     weights: np.ndarray
-    right: np.ndarray
+    right: np.ndarray  # whether the patch shows its class, by the expert
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Audit what random exemplars retrieve, all classes together and each of them."""
+    """Audit patches retrieved by random exemplars, for all classes together and for each class."""
     found = []
     for known in retrieved(data, 2 if quick else DRAWS):
         for clicks in CLICKS:
@@ -44,7 +44,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def retrieved(data: Data, draws: int) -> Iterator[Retrieved]:
-    """Yield what one random exemplar a class retrieves, draw by draw."""
+    """Yield the patches that one random exemplar per class retrieves, for each draw of exemplars."""
     volume, truth = labelled_sections(data)
     with temporary_index(volume) as index:
         shown = shown_classes(index.grid, truth)
@@ -58,7 +58,7 @@ def retrieved(data: Data, draws: int) -> Iterator[Retrieved]:
 
 
 def audited(known: Retrieved, clicks: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield of one audit, for all and for every class, whether the interval holds the truth, its width, the errors."""
+    """Yield a row for all classes and for each class: whether one audit's interval holds the truth, width, errors."""
     sizes = np.bincount(known.groups, minlength=len(known.owners))
     asked = draw_order(known.groups, clicks, seed=seed)
     for name in ("all", *dict.fromkeys(known.owners)):
@@ -72,7 +72,7 @@ def audited(known: Retrieved, clicks: int, seed: int) -> Iterator[dict[str, Any]
 
 
 def draw(each: pd.DataFrame) -> Any:
-    """Estimated against true share, all classes together, by the number of clicks."""
+    """Plot the audited against the true share of right patches of all classes, a colour per number of clicks."""
     ax = oc.plots.new_axes(figsize=(5.5, 5))
     for clicks, some in each[each["of"] == "all classes"].groupby("clicks"):
         ax.plot(some["truth"], some["share"], ".", alpha=0.6, label=f"{clicks} clicks")

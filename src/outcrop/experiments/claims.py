@@ -1,4 +1,4 @@
-"""The paper's claims one by one: held or not on the data at hand, with our number.
+"""The paper's claims one by one: whether each holds on the available data, with our number.
 
 Claims that another experiment measures are read from its table in the output folder, so run them first (``all`` does);
 the others are measured here.
@@ -31,7 +31,7 @@ OPEN = "not tested"
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None, folder: Data = None) -> Result:
-    """One row per claim."""
+    """Return a table with one row per claim."""
     tables = measured(folder, quick) if folder else {}
     sizes = {"per_class": 10 if quick else 100, "atoms": 4 if quick else 50, "iterations": 5 if quick else 200}
     rows = [
@@ -45,7 +45,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None, folder: Data 
 
 
 def measured(folder: str | Path, quick: bool) -> dict[str, pd.DataFrame]:
-    """Return the tables of the experiments in a folder by name, those of the same kind of run."""
+    """Return name -> table of the experiments in a folder that were run in the same way, quick or full."""
     facts = {path: path.with_suffix(".json") for path in sorted(Path(folder).glob("*.csv"))}
     return {
         table.stem: pd.read_csv(table)
@@ -55,13 +55,13 @@ def measured(folder: str | Path, quick: bool) -> dict[str, pd.DataFrame]:
 
 
 def verdict(claim: str, held: bool, number: float, what: str) -> dict[str, Any]:
-    """Return a row of the table; a number that is NaN leaves the claim open."""
+    """Return a row of the table; with NaN as number the claim is not tested."""
     answer = ("yes" if held else "no") if np.isfinite(number) else OPEN
     return {"claim": claim, "held": answer, "number": float(number), "what the number is": what}
 
 
 def landmass(data: Data, quick: bool) -> tuple[str, Patches] | None:
-    """Return name and patches of the LANDMASS data set at hand, the second where there are both, or None."""
+    """Return name and patches of the available LANDMASS data set, LANDMASS-2 if both are available, None if neither."""
     sets = patch_sets(data, quick)[0]
     names = [name for name in sets if name.startswith("LANDMASS") and "own range" not in name]
     return (max(names), sets[max(names)]) if names else None
@@ -85,7 +85,7 @@ def retrieval_claims(data: Data, quick: bool, device: Device) -> Iterator[dict[s
 
 
 def mapping_claims(tables: dict[str, pd.DataFrame], gpu: float) -> Iterator[dict[str, Any]]:
-    """Yield the claims that other experiments measure, from their tables."""
+    """Yield the claims that are judged by the tables of other experiments."""
 
     def number(experiment: str, measure: Callable[[pd.DataFrame], float]) -> float:
         return measure(tables[experiment]) if experiment in tables else np.nan
@@ -119,14 +119,14 @@ def mapping_claims(tables: dict[str, pd.DataFrame], gpu: float) -> Iterator[dict
 
 
 def gpu_seconds(folder: Data) -> float:
-    """Return the seconds of one fit on a GPU, from the file that ``benchmarks/robustness.py`` writes there."""
+    """Return the seconds of one fit on a GPU, from the file of ``benchmarks/robustness.py``; NaN without the file."""
     path = Path(folder or ".") / "robustness.json"
     found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return float(found.get("fit seconds", np.nan)) if found.get("device", "cpu") != "cpu" else np.nan
 
 
 def smallest_lead(table: pd.DataFrame) -> float:
-    """Return by how much the paper's measure leads the best other one, in the score where that is least."""
+    """Return the lead of the paper's measure over the best other measure, in the score with the smallest lead."""
     largest = table.loc[table["images"].idxmax(), "data"]
     rows = table[(table["data"] == largest) & table["measure"].isin(PAPER)].set_index("measure")
     scores = rows[["RA", "MAP", "AUC row", "RI"]]
@@ -140,13 +140,13 @@ def robustness_gain(table: pd.DataFrame, axis: str) -> float:
 
 
 def difference(table: pd.DataFrame, column: str, more: str, less: str) -> float:
-    """Return the difference between two formulations in a column, mean over the classes."""
+    """Return the mean of a column over the classes for one formulation minus that for another."""
     mean = table.groupby("formulation", sort=False)[column].mean()
     return float(mean[more] - mean[less])
 
 
 def gain_over_painting(table: pd.DataFrame) -> float:
-    """Return by how much the authors' labels are better than painting each patch whole, NaN where not scored."""
+    """Return the mean IU of the authors' labels minus that of painting each patch whole; NaN if not scored."""
     scores = table[table["inline"] == "all"].set_index("mapper")["MIU"]
     where = "patches on the expert's lines"
     return float(scores.get(f"authors' labels, {where}", np.nan) - scores.get(f"painted whole, {where}", np.nan))
@@ -155,7 +155,7 @@ def gain_over_painting(table: pd.DataFrame) -> float:
 def choice_claims(
     data: Data, device: Device, *, per_class: int, atoms: int, iterations: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield how much each choice changes the labels, compared with what another seed alone changes."""
+    """Yield the share of labels that each choice leaves unchanged, compared with a change of the seed alone."""
     dataset, patches = training_set(data, per_class=per_class, device=device)
     classes = dataset["weak"].values
 
@@ -179,7 +179,7 @@ def choice_claims(
 
 
 def random_start(patches: Any, classes: np.ndarray, atoms: int, iterations: int) -> np.ndarray:
-    """Return labels from atoms that are random numbers instead of k-means centres."""
+    """Return labels of a factorisation that starts from random atoms instead of k-means centres."""
     patches = to_numpy(patches)
     names, n_pixels = list(dict.fromkeys(classes)), patches[0].size
     rng = np.random.default_rng(0)
@@ -192,7 +192,7 @@ def random_start(patches: Any, classes: np.ndarray, atoms: int, iterations: int)
 
 
 def kept_sparsity(patches: Any, classes: np.ndarray, atoms: int, iterations: int) -> dict[str, Any]:
-    """Return whether the atoms are as sparse at the end as they were made at the start."""
+    """Return the claim that the atoms keep their initial sparsity."""
     mapper = oc.LabelMapper(atoms, iterations=iterations).fit(patches, classes)
     end = sparsity(to_numpy(mapper.atoms_).reshape(len(mapper.atoms_), -1))
     drift = float(np.abs(end - mapper.sparsity).max())
@@ -201,7 +201,7 @@ def kept_sparsity(patches: Any, classes: np.ndarray, atoms: int, iterations: int
 
 
 def reach(data: Data, quick: bool, *, per_class: int, atoms: int, iterations: int) -> dict[str, Any]:
-    """Return whether other classes than the paper's work as well: horizons of LANDMASS in place of `other`."""
+    """Return the claim that other classes work too: on LANDMASS with horizons instead of `other`."""
     lead, found = np.nan, landmass(data, quick)
     if found:
         patches = found[1]
@@ -219,7 +219,7 @@ def reach(data: Data, quick: bool, *, per_class: int, atoms: int, iterations: in
 
 
 def draw(table: pd.DataFrame) -> Any:
-    """The table as a picture: a claim a line, its verdict in colour."""
+    """Draw the table: one claim per line, its verdict in colour."""
     ax = oc.plots.new_axes(figsize=(14, 0.36 * len(table) + 0.6))
     colour = {"yes": "tab:green", "no": "tab:red", OPEN: "tab:grey"}
     for i, row in table.iterrows():

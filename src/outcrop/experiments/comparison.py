@@ -1,4 +1,4 @@
-"""What sparsity and orthogonality are worth: plain factorisation, each constraint alone, and the full formulation."""
+"""Effect of sparsity and orthogonality: plain factorisation, each constraint alone, and the full formulation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,11 +23,11 @@ FORMULATIONS: dict[str, dict[str, Any]] = {
     "authors' code": {"variant": "published"},
 }
 RELEASE = "authors' release"
-REACHES = {"on": 0, "within 5 lines of": 5}  # lines between a patch and the expert's line it is scored against
+REACHES = {"on": 0, "within 5 lines of": 5}  # largest distance in lines between a patch and the expert's line
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Label with the four formulations from k-means atoms, and by the two other update rules."""
+    """Label with the four formulations from k-means atoms, and with the two other update rules."""
     dataset, patches = training_set(data, per_class=10 if quick else None, device=device)
     classes = dataset["weak"].values
     truth = oc.datasets.f3_sections(data)[1]
@@ -54,18 +54,18 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
     wrong = table.groupby("formulation", sort=False)["foreign"].mean()
     listed = ", ".join(f"{name} {share:.2f}" for name, share in wrong.items())
     remark = (
-        "The paper judges by eye and calls plain NMF noisy; all start from k-means atoms here, and the shares of "
-        f"pixels of a class that is neither the patch's nor other, so surely wrong, are {listed}; its caption and text "
-        "disagree on the middle row (sparse or orthogonal), so both are shown."
+        "The paper judges by eye and calls plain NMF noisy. Here all formulations start from k-means atoms. The shares "
+        "of certainly wrong pixels, whose class is neither the patch's nor other, are "
+        f"{listed}. Caption and text of the paper disagree on the middle row (sparse or orthogonal), so both are shown."
     )
     return Result(table, draw(dataset, labels, names, every=3 if quick else 1), remark)
 
 
 def bands(labels: np.ndarray, classes: npt.ArrayLike, names: Any) -> list[float]:
-    """Share of foreign labels in the middle third of the rows over their share in all rows, by class.
+    """Return, by class, the share of foreign labels in the middle third of the rows divided by their share in all rows.
 
-    Above 1 the certainly wrong labels gather in a horizontal band through the middle, as the paper says they do without
-    orthogonality; NaN where there are none.
+    Foreign labels are neither the patch's class nor other, so certainly wrong. Above 1 they gather in a horizontal band
+    through the middle, as the paper says they do without orthogonality; NaN for a class without foreign labels.
     """
     out = []
     classes = np.asarray(classes)
@@ -79,16 +79,16 @@ def bands(labels: np.ndarray, classes: npt.ArrayLike, names: Any) -> list[float]
 
 
 def expert_patches(dataset: xr.Dataset, truth: xr.DataArray, *, reach: int) -> tuple[np.ndarray, Any]:
-    """Rows of the patches that lie within some lines of an expert's, and the labels of that line in their window.
+    """Return the rows of the patches near an expert's line, and the expert's labels of that line in their windows.
 
     Parameters
     ----------
     dataset : Dataset
-        As `datasets.seg2017_patches` gives it, with positions.
+        From `datasets.seg2017_patches`, with positions.
     truth : DataArray
-        Expert labels, as `datasets.f3_sections` gives them.
+        Expert labels from `datasets.f3_sections`.
     reach : int
-        Lines; 0 for the patches that lie exactly on a line.
+        Largest distance in lines; 0 for the patches that lie exactly on a line.
 
     Returns
     -------
@@ -109,5 +109,5 @@ def expert_patches(dataset: xr.Dataset, truth: xr.DataArray, *, reach: int) -> t
 
 
 def coded(labels: np.ndarray, like: xr.DataArray, names: Sequence[str]) -> xr.DataArray:
-    """Codes of some patches with the axes of others and given names of classes."""
+    """Return label codes with the axes of another array and the given class names."""
     return like.copy(data=labels).assign_attrs(classes=[str(name) for name in names])

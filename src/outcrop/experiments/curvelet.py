@@ -1,4 +1,4 @@
-"""The paper's picture of curvelets: the tiling of the frequency plane, and one curvelet in frequency and in space."""
+"""The paper's curvelet figure: the tiling of the frequency plane, and one curvelet in frequency and in space."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ import outcrop as oc
 from outcrop.experiments import Data, Result
 
 SHAPE = (99, 99)
-WEDGE = (2, 1)  # scale and angle of the one that is shown
+WEDGE = (2, 1)  # scale and angle of the curvelet that is drawn
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Tiling for 99 x 99 patches, one wedge and its curvelet, and how many singular values each scale gives."""
+    """Draw the tiling for 99 x 99 patches, a wedge and its curvelet; count directions and singular values by scale."""
     frame = oc.Curvelet(SHAPE)
     rows: list[tuple[Any, ...]] = []
     for j, shapes in enumerate(frame.shapes):
@@ -26,10 +26,10 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def figure(frame: oc.Curvelet) -> Any:
-    """Draw the tiling, the window of one wedge, and the curvelet of that wedge at the middle."""
+    """Draw the tiling, the window of one wedge, and the curvelet of that wedge in the middle of the patch."""
     drawing = oc.plots.new_figure(figsize=(13, 4.7), layout="constrained")
     tiling, frequency, space = drawing.subplots(1, 3)
-    chosen, half = spectrum(frame, *WEDGE), 0.5**0.5  # neighbours meet where each has half the power
+    chosen, half = spectrum(frame, *WEDGE), 0.5**0.5  # outlines are drawn where neighbouring windows have equal power
     k1, k2 = (np.arange(n) - n // 2 for n in SHAPE)
     for scale, windows in enumerate(frame.windows):
         for k in range(len(windows)):
@@ -52,7 +52,7 @@ def figure(frame: oc.Curvelet) -> Any:
 
 
 def atom(frame: oc.Curvelet, scale: int, angle: int) -> np.ndarray:
-    """The curvelet of one array at the middle of the patch."""
+    """Return the curvelet of one wedge in the middle of the patch."""
     coefficients = [[np.zeros(shape) for shape in shapes] for shapes in frame.shapes]
     rows, columns = frame.shapes[scale][angle]
     coefficients[scale][angle][rows // 2, columns // 2] = 1
@@ -60,7 +60,7 @@ def atom(frame: oc.Curvelet, scale: int, angle: int) -> np.ndarray:
 
 
 def spectrum(frame: oc.Curvelet, scale: int, angle: int) -> np.ndarray:
-    """Window of one array in the frequency plane, zero frequency in the middle, with its mirror image."""
+    """Return the frequency window of one wedge and its mirror image, with zero frequency in the middle."""
     window = frame.windows[scale][angle]
     plane = np.zeros(SHAPE[0] * SHAPE[1])
     support = window.weight != 0

@@ -1,4 +1,4 @@
-"""Parts of figures that several experiments draw."""
+"""Parts of figures that several experiments use."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ import outcrop as oc
 
 
 def bars(table: pd.DataFrame, label: str, *, figsize: tuple[float, float], **options: Any) -> Any:
-    """Return a figure of horizontal bars: a row of the table from top to bottom, its columns side by side."""
+    """Return a figure with a group of horizontal bars per row of a table, from top to bottom, one bar per column."""
     ax = oc.plots.new_axes(figsize=figsize)
     height = 0.8 / table.shape[1]
     for i, column in enumerate(table):
@@ -26,7 +26,7 @@ def bars(table: pd.DataFrame, label: str, *, figsize: tuple[float, float], **opt
 
 
 def show_patch(ax: Any, patch: np.ndarray, colour: Any = "black", *, over: np.ndarray | None = None) -> None:
-    """Draw a patch in grey, colours over it where they are given, in a frame of one colour."""
+    """Draw a patch in grey with a coloured frame, and optionally an RGBA picture over it."""
     ax.imshow(patch, cmap="gray", vmin=0, vmax=1)
     if over is not None:
         ax.imshow(over)
@@ -35,7 +35,7 @@ def show_patch(ax: Any, patch: np.ndarray, colour: Any = "black", *, over: np.nd
 
 
 def tinted(codes: np.ndarray, names: list[str]) -> np.ndarray:
-    """Return the half-transparent colours of codes: code 0 is the first of the names."""
+    """Return half-transparent class colours for codes; code 0 is the first name."""
     from matplotlib.colors import to_rgba
 
     return np.asarray([to_rgba(oc.plots.COLOURS[name], 0.5) for name in names]).take(codes, axis=0)

@@ -1,4 +1,4 @@
-"""How the labels of the paper's own patches come about, from the random start to the 200th iteration."""
+"""Labels of the paper's own patches from the random start to iteration 200."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ SHOWN = (1, 104, 360, 520, 527, 994, 1026, 1129, 1436, 1539, 1638, 1897)  # in t
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Label with 0, 1, 10, 20, 50 and 200 iterations from one start."""
+    """Label with 0, 1, 10, 20, 50 and 200 iterations from the same start."""
     dataset, patches = training_set(data, per_class=10 if quick else None, device=device)
     classes = dataset["weak"].values
     labels, rows = {}, []
@@ -28,9 +28,10 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
     table = pd.concat(rows)[["iteration", *rows[0].columns.drop("iteration")]]
     unsure = table.groupby("iteration")["uncertain"].mean()
     remark = (
-        f"At the start {unsure[0]:.0%}, after one iteration {unsure[1]:.0%} and from the tenth on at most "
-        f"{unsure[unsure.index >= 10].max():.0%} of the pixels are uncertain, in the paper very few, all, and ever "
-        "fewer; the seed of the authors' k-means is unknown, so single patches differ."
+        f"At the start {unsure[0]:.0%}, after one iteration {unsure[1]:.0%} and from the tenth iteration on at most "
+        f"{unsure[unsure.index >= 10].max():.0%} of the pixels are uncertain; in the paper very few at the start, all "
+        "after one iteration, and then fewer and fewer. The seed of the authors' k-means is unknown, so single patches "
+        "differ."
     )
     return Result(table, draw(dataset, labels, mapper.classes_, every=3 if quick else 1), remark)
 
@@ -43,7 +44,7 @@ def training_set(data: Data, *, per_class: int | None = None, device: Device = N
     data : path or None
         As in `datasets.seg2017_patches`.
     per_class : int, optional
-        Keep only so many patches of every class, those that the paper shows first.
+        Keep only so many patches of every class, the patches shown in the paper first.
     device : str, optional
         A torch device, for instance ``cuda``; NumPy by default.
     """
@@ -57,7 +58,7 @@ def training_set(data: Data, *, per_class: int | None = None, device: Device = N
 
 
 def on_device(patches: np.ndarray, device: Device) -> Array:
-    """Return patches as a torch tensor on a device, as they are where none is given."""
+    """Return patches as a torch tensor on a device, or unchanged if `device` is None."""
     if device is None:
         return patches
     import torch
@@ -66,10 +67,10 @@ def on_device(patches: np.ndarray, device: Device) -> Array:
 
 
 def draw(dataset: xr.Dataset, labels: dict[str, np.ndarray], classes: Any, *, every: int) -> Any:
-    """Draw several labels of the patches that the paper shows, or of every Nth of these, by their titles."""
+    """Draw the labels, title -> labels, of the patches that the paper shows, or of every Nth of these."""
     missing = sorted(set(SHOWN) - set(dataset["patch"].values.tolist()))
     if missing:
-        raise ValueError(f"The data lack patch {missing[0]}, which the paper shows; name a folder with all 2000.")
+        raise ValueError(f"The data lack patch {missing[0]}, which is drawn; name a folder with all 2000 patches.")
     rows = np.flatnonzero(np.isin(dataset["patch"].values, SHOWN))[::every]
     shown = np.stack([found[rows] for found in labels.values()])
     figure = oc.plots.evolution(dataset["image"].values[rows], shown, classes, list(labels))
@@ -81,7 +82,7 @@ def draw(dataset: xr.Dataset, labels: dict[str, np.ndarray], classes: Any, *, ev
 
 
 def shares(labels: np.ndarray, classes: npt.ArrayLike, names: npt.ArrayLike) -> pd.DataFrame:
-    """What the patches of every class are labelled as: their class, another one, `uncertain`, and how speckled.
+    """Return how the patches of every class are labelled: as their class, as another one or uncertain, and speckle.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The paper's exemplars: one of chaotic and of fault, two of other and of salt dome, and what such patches retrieve."""
+"""The paper's exemplars, one of chaotic and fault and two of other and salt dome, and the patches they retrieve."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from outcrop.experiments import Data, Result
 from outcrop.experiments.drawing import show_patch
 from outcrop.experiments.f3 import eye_exemplars
 
-# in the paper's order: class, and which patches its exemplar retrieved, counted from 0
+# in the paper's order: class, and numbers of the patches that its exemplar retrieved, counted from 0
 RUNS = {
     "chaotic": ("chaotic", range(0, 500)),
     "fault": ("fault", range(1000, 1500)),
@@ -25,7 +25,7 @@ LABELS = np.array([label for label, _ in RUNS.values()])
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Six exemplars of three kinds, and the share of its class that each set of them finds among the 2000 patches."""
+    """Choose six exemplars in three ways; measure the share of each class that they find among the 2000 patches."""
     images, classes, runs = published(data, quick)
     measure = oc.CurveletSVD()
     features = measure.describe(images)
@@ -46,24 +46,26 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def published(data: Data, quick: bool) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Return the published patches, their classes, and by exemplar the rows of those that it retrieved."""
+    """Return the published patches, their classes, and by exemplar the rows of the patches it retrieved."""
     patches = oc.datasets.seg2017_patches(data)
     numbers = patches["patch"].values - 1
     rows = np.flatnonzero(numbers % (20 if quick else 1) == 0)
     runs = {name: np.flatnonzero(np.isin(numbers[rows], places)) for name, (_, places) in RUNS.items()}
     for name, members in runs.items():
         if len(members) < 2:
-            raise ValueError(f"The SEG 2017 patches at hand show {name!r} fewer than two times; give more of them.")
+            raise ValueError(
+                f"The SEG 2017 folder has {len(members)} patches of {name!r}; at least 2 are needed. Add patches."
+            )
     return patches["image"].values[rows], patches["weak"].values[rows], runs
 
 
 def centres(S: np.ndarray, runs: dict[str, np.ndarray]) -> list[int]:
-    """Return the row of each run that is most similar to the others of it."""
+    """Return, for each run, the row of the patch that is most similar to the other patches of the run."""
     return [members[S[np.ix_(members, members)].sum(1).argmax()] for members in runs.values()]
 
 
 def accuracy(similarity: np.ndarray, same: np.ndarray) -> float:
-    """Return the share of right patches among as many as the class has."""
+    """Return retrieval accuracy: the share of right patches among the first n, for a class of n patches."""
     return float(same[np.argsort(-similarity, kind="stable")[: same.sum()]].mean())
 
 

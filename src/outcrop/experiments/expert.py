@@ -1,8 +1,8 @@
-"""The yardstick: every mapper's labels of whole F3 sections against the expert's, from two kinds of supervision.
+"""Scores of every mapper's labels of whole F3 sections against the expert's, with two kinds of supervision.
 
-``patches`` are the 2000 patches of the paper with their image labels. ``exemplars`` are at most two places a class on
-one line, given to an `oc.Job` with default options: what it labels is what a user gets. Expert labels are used for
-scoring only.
+``patches`` are the 2000 patches of the paper with their image labels. ``exemplars`` are at most two places per class on
+one line, given to an `oc.Job` with default options, so that the labels are those that a user gets. Expert labels are
+used for scoring only.
 """
 
 import tempfile
@@ -34,9 +34,8 @@ from outcrop.parallel import Progress
 from outcrop.volumes.neighbours import NEAR, USUAL
 
 SUPERVISIONS = ("patches", "exemplars")
-APART = int(
-    NEAR // USUAL
-)  # lines of F3, 25 m each, between a training patch and the scored line in the stricter kind of supervision
+# with stricter supervision, smallest distance from a training patch to the scored line, in lines of F3, 25 m apart
+APART = int(NEAR // USUAL)
 DRAWS = 5
 EXEMPLAR_LINES = (310, 330)
 QUICK = {"atoms_per_class": 4, "iterations": 5}
@@ -44,7 +43,7 @@ NAMES = [POINTS, *oc.MAPPERS]
 
 
 class Task(NamedTuple):
-    """Something to learn from, and the lines to score what was learnt on."""
+    """Patches to learn from, and the lines to score."""
 
     patches: np.ndarray
     classes: np.ndarray
@@ -52,7 +51,7 @@ class Task(NamedTuple):
 
 
 class JobTask(NamedTuple):
-    """Exemplars to give to a job, and the lines to score what it labels on."""
+    """Exemplars for a job, and the lines to score."""
 
     places: Places
     lines: list[int]
@@ -71,14 +70,14 @@ def run(
     quick: bool = False,
     device: Device = None,
 ) -> Result:
-    """Score all mappers, the same under stricter conditions, and references that any mapper should beat or cannot."""
+    """Score all mappers, also with stricter supervision and random exemplars, and references as bounds."""
     chosen = check_choices(supervision, SUPERVISIONS)
     kinds = [kind for kind in (SUPERVISIONS if quick else RUNS) if kind.split(",")[0] in chosen]
-    with opened(data, quick) as yard:
-        found = {kind: score(yard, kind, mappings=mappings, seeds=seeds, device=device) for kind in kinds}
+    with opened(data, quick) as survey:
+        found = {kind: score(survey, kind, mappings=mappings, seeds=seeds, device=device) for kind in kinds}
         drawn = [found.pop(kind) for kind in kinds if "draw" in kind]
-        table = pd.concat([*found.values(), *draws(drawn), references(yard)], ignore_index=True)
-        table["data"] = f"inlines {', '.join(map(str, yard.lines))}"
+        table = pd.concat([*found.values(), *draws(drawn), references(survey)], ignore_index=True)
+        table["data"] = f"inlines {', '.join(map(str, survey.lines))}"
     return Result(table, draw(table))
 
 
@@ -90,9 +89,9 @@ def rows(data: Data, *, quick: bool = False, **options: Any) -> list[dict[str, A
     data : path or None
         Folder of the F3 sections, expert labels and SEG 2017 patches; None for OUTCROP_DATA.
     quick : bool
-        Small sizes, to see that everything runs.
+        Use small sizes, to check that everything runs.
     **options
-        Of `score`, and ``supervision``: ``patches`` or ``exemplars``, both by default.
+        Options of `score`, and ``supervision``: ``patches`` or ``exemplars``, both by default.
 
     Returns
     -------
@@ -101,8 +100,8 @@ def rows(data: Data, *, quick: bool = False, **options: Any) -> list[dict[str, A
         class name, ``coverage``, ``calibration_error``, ``seconds``, and with several seeds ``MIU_sd``.
     """
     kinds = check_choices(options.pop("supervision", None), SUPERVISIONS)
-    with opened(data, quick) as yard:
-        table = pd.concat([score(yard, kind, **options) for kind in kinds])
+    with opened(data, quick) as survey:
+        table = pd.concat([score(survey, kind, **options) for kind in kinds])
     out = []
     for row in table.to_dict("records"):
         plain: dict[str, Any] = {"IU": {}}
@@ -117,7 +116,7 @@ def rows(data: Data, *, quick: bool = False, **options: Any) -> list[dict[str, A
 
 
 def check_choices(chosen: Names, known: Sequence[str] | Mapping[str, Any]) -> list[str]:
-    """Return the names that were chosen in the order in which they are known, or all; refuse unknown ones.
+    """Return the chosen names in the order of the known names, all by default; refuse unknown names.
 
     Examples
     --------
@@ -132,19 +131,19 @@ def check_choices(chosen: Names, known: Sequence[str] | Mapping[str, Any]) -> li
 
 
 @contextmanager
-def opened(data: Data, quick: bool) -> Iterator["Yard"]:
-    """Give a `Yard` whose index lives in a folder that goes away with it."""
+def opened(data: Data, quick: bool) -> Iterator["F3Data"]:
+    """Yield an `F3Data` with a temporary folder for its jobs."""
     with tempfile.TemporaryDirectory() as folder:
-        yield Yard(data, folder, quick=quick)
+        yield F3Data(data, folder, quick=quick)
 
 
-class Yard:
-    """Sections, expert labels, and what mappers may learn from."""
+class F3Data:
+    """F3 sections with expert labels, and the patches and exemplars that mappers learn from."""
 
     def __init__(self, data: Data, folder: str, *, quick: bool):
         self.sections, self.truth = oc.datasets.f3_sections(data)
         if not self.truth.sizes["inline"]:
-            raise ValueError(f"{data} holds no expert labels; add GT211.mat or another of them to the F3 sections.")
+            raise ValueError(f"{data} has no expert labels; add GT211.mat or another label file to the F3 sections.")
         self.dataset, _ = training_set(data, per_class=10 if quick else None)
         self.lines: list[int] = self.truth["inline"].values.tolist()
         self.clean = self.sections.sel(time=slice(BELOW_CAPTION, None))
@@ -152,7 +151,7 @@ class Yard:
         self.folder, self.quick = Path(folder), quick
 
     def patches(self, apart: int | None = None) -> list[list[Task]]:
-        """Return the patches of the paper; with `apart`, for every line those at least so many lines away."""
+        """Return the patches of the paper; with `apart`, for every line the patches at least so many lines away."""
         image, weak = self.dataset["image"].values, self.dataset["weak"].values
         if apart is None:
             return [[Task(image, weak, self.lines)]]
@@ -162,11 +161,11 @@ class Yard:
     def inlines(self) -> np.ndarray:
         """Return the inline of every patch of the paper."""
         if "inline" not in self.dataset.coords:
-            raise ValueError("The data do not say where the patches lie; name a folder with seg2017_patches.npz.")
+            raise ValueError("The patches have no positions; name a folder with seg2017_patches.npz.")
         return self.dataset["inline"].values.astype(int)
 
     def jobs(self, seed: int | None = None) -> list[list[JobTask]]:
-        """Return exemplars of one line, to be scored on the others; those chosen by eye, or a random draw."""
+        """Return exemplars of one line, chosen by eye or drawn with a seed, and the other lines to score."""
         runs = []
         for line in EXEMPLAR_LINES:
             others = [other for other in self.lines if other != line]
@@ -176,21 +175,21 @@ class Yard:
         return runs
 
     def drawn(self, line: int, places: Places, seed: int) -> Places:
-        """Return as many random exemplars a class as were chosen by eye, each of which shows its class."""
+        """Return random exemplars that show their class, as many per class as were chosen by eye."""
         found = oc.datasets.exemplars(self.truth.sel(inline=[line]), 99, count=2, min_share=0.2, seed=seed)
         return {name: found[name][: len(some)] for name, some in places.items()}
 
 
-RUNS: dict[str, Callable[[Yard], Sequence[Sequence[Task | JobTask]]]] = {
-    "patches": Yard.patches,
-    "exemplars": Yard.jobs,
-    f"patches, {APART} lines apart": partial(Yard.patches, apart=APART),
-    **{f"exemplars, draw {seed}": partial(Yard.jobs, seed=seed) for seed in range(DRAWS)},
+RUNS: dict[str, Callable[[F3Data], Sequence[Sequence[Task | JobTask]]]] = {
+    "patches": F3Data.patches,
+    "exemplars": F3Data.jobs,
+    f"patches, {APART} lines apart": partial(F3Data.patches, apart=APART),
+    **{f"exemplars, draw {seed}": partial(F3Data.jobs, seed=seed) for seed in range(DRAWS)},
 }
 
 
 def score(
-    yard: Yard,
+    survey: F3Data,
     kind: str,
     *,
     mappings: Names = None,
@@ -198,19 +197,19 @@ def score(
     device: Device = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the scores of mappers under one kind of supervision: one row per mapper and line, and one for all lines.
+    """Return the scores of mappers with one kind of supervision: one row per mapper and line, and one for all lines.
 
-    A kind of supervision is one or more runs, each a list of tasks whose lines are scored together.
+    A kind of supervision has one or more runs; the lines of all tasks of a run are scored together.
 
     Parameters
     ----------
-    yard : Yard
+    survey : F3Data
     kind : str
         A name of `RUNS`.
     mappings : sequence of str, optional
-        ``points`` and names from `outcrop.MAPPERS`; all by default. `points` learns from exemplars alone.
+        ``points`` and names from `outcrop.MAPPERS`; all by default. ``points`` learns from exemplars only.
     seeds : int
-        Scores are means over the runs and so many seeds of the mapper.
+        Number of seeds of the mapper; scores are means over runs and seeds.
     device : str, optional
         A torch device.
     progress : callable, optional
@@ -221,50 +220,50 @@ def score(
         if name == POINTS and "patches" in kind:
             continue
         for seed in range(seeds):
-            for number, tasks in enumerate(RUNS[kind](yard)):
+            for number, tasks in enumerate(RUNS[kind](survey)):
                 found: list[xr.Dataset] = []
                 for task in tasks:
                     if isinstance(task, JobTask):
-                        found += label_by_job(yard, task, name, seed, device)
+                        found += label_by_job(survey, task, name, seed, device)
                     else:
-                        found += label(yard, task, fresh(name, seed, yard.quick), device)
+                        found += label(survey, task, fresh(name, seed, survey.quick), device)
                     count += 1
                     if progress:
                         progress(f"labels of {name}", count, 0)
                 about = {"mapper": name, "supervision": kind, "seed": seed, "run": number}
-                out += [about | row for row in against_expert(yard, found)]
+                out += [about | row for row in against_expert(survey, found)]
     return means(pd.DataFrame(out), several=seeds > 1)
 
 
 def fresh(name: str, seed: int, quick: bool) -> Any:
-    """Return a mapper by name with a seed, small where only its running matters."""
+    """Return a new mapper with a seed; a small one for quick runs."""
     mapper = oc.MAPPERS[name]()
     options = {"random_state": seed, **(QUICK if quick else {})}
     return mapper.set_params(**{key: value for key, value in options.items() if key in mapper.get_params()})
 
 
-def label(yard: Yard, task: Task, mapper: Any, device: Device = None) -> list[xr.Dataset]:
-    """Fit on a task and label its lines: one Dataset per line, with the seconds of the fit and of the line."""
+def label(survey: F3Data, task: Task, mapper: Any, device: Device = None) -> list[xr.Dataset]:
+    """Fit a mapper to a task and return the labels of each of its lines, with the seconds of fit and labelling."""
     begin = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")  # the knee decides
+        warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")
         mapper.fit(on_device(task.patches, device), task.classes)
     fitted, out = time.perf_counter() - begin, []
     for line in task.lines:
         begin = time.perf_counter()
-        section = yard.clean.sel(inline=[line])
-        grid = oc.PatchGrid(section, size=99, step=yard.grid.step)
+        section = survey.clean.sel(inline=[line])
+        grid = oc.PatchGrid(section, size=99, step=survey.grid.step)
         labels = oc.label_volume(section, grid, mapper, device=device)
         labelled_in = time.perf_counter() - begin
         out.append(labels.assign_attrs(seconds=fitted + labelled_in, share=fitted / len(task.lines) + labelled_in))
     return out
 
 
-def label_by_job(yard: Yard, task: JobTask, name: str, seed: int, device: Device) -> list[xr.Dataset]:
-    """Label the lines of a task by a job with default options, from nothing but the exemplars; as `label`."""
+def label_by_job(survey: F3Data, task: JobTask, name: str, seed: int, device: Device) -> list[xr.Dataset]:
+    """Return the labels of each line of a task, made by a job with default options from the exemplars only."""
     begin = time.perf_counter()
-    folder, options = yard.folder / "default.outcrop", {"mapping": name, "device": device}
-    labels = job_labels(yard.clean, task.places, folder, lines=task.lines, seed=seed, quick=yard.quick, **options)
+    folder, options = survey.folder / "default.outcrop", {"mapping": name, "device": device}
+    labels = job_labels(survey.clean, task.places, folder, lines=task.lines, seed=seed, quick=survey.quick, **options)
     seconds = time.perf_counter() - begin
     labels = labels.assign_attrs(seconds=seconds, share=seconds / len(task.lines))
     return [labels.sel(inline=[line]) for line in task.lines]
@@ -273,7 +272,7 @@ def label_by_job(yard: Yard, task: JobTask, name: str, seed: int, device: Device
 def job_labels(
     volume: xr.DataArray, places: Places, folder: Path, *, quick: bool, lines: list[int] | None = None, **options: Any
 ) -> xr.Dataset:
-    """Return the labels that a job gives from some exemplars; options are those of `Job.label`."""
+    """Return the labels that a job makes from exemplars, and remove these afterwards; options as in `Job.label`."""
     with oc.Job(folder, volume=volume) as job, small_mappers(quick):
         if quick:
             job.choose(index=IndexOptions(step=66))
@@ -285,36 +284,36 @@ def job_labels(
 
 
 def add_exemplars(job: oc.Job, places: Places) -> None:
-    """Give all exemplars to a job."""
+    """Add all exemplars to a job."""
     for name, some in places.items():
         for place in some:
             job.add_exemplar(name, place)
 
 
 def small_mappers(quick: bool) -> AbstractContextManager[Any]:
-    """Return a context with small mappers under the names of all, where only their running matters."""
+    """Return a context that replaces all mappers by small ones if `quick`."""
     small = {name: partial(clone, fresh(name, 0, quick)) for name in oc.MAPPERS} if quick else {}
     return mock.patch.dict(oc.MAPPERS, small)
 
 
-def against_expert(yard: Yard, found: list[xr.Dataset]) -> list[dict[str, Any]]:
-    """Return the scores of some labelled lines, each alone and all together."""
+def against_expert(survey: F3Data, found: list[xr.Dataset]) -> list[dict[str, Any]]:
+    """Return the scores of labelled lines, for each line and for all lines together."""
     together = xr.concat(found, "inline", combine_attrs="override")
-    seconds = sum(labels.attrs["share"] for labels in found)  # a fit that served two lines counts once
+    seconds = sum(labels.attrs["share"] for labels in found)  # a fit that is used for two lines counts once
     each = [(labels["inline"].item(), labels) for labels in found]
     out = []
     for name, labels in (*each, ("all", together.assign_attrs(seconds=seconds))):
-        truth = yard.truth.sel(inline=labels["inline"], time=labels["time"])
+        truth = survey.truth.sel(inline=labels["inline"], time=labels["time"])
         scores = oc.pixel_scores(labels["label"].assign_attrs(classes=labels.attrs["classes"]), truth)
-        sure, right = answers(yard, labels)
+        sure, right = answers(survey, labels)
         error = calibration_error(sure, right) if len(sure) else np.nan
         out.append({"inline": name} | flat(scores) | {"calibration_error": error, "seconds": labels.attrs["seconds"]})
     return out
 
 
-def answers(yard: Yard, labels: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Return the confidence of the labelled pixels that an expert labelled too, and whether their label is right."""
-    truth = yard.truth.sel(inline=labels["inline"], time=labels["time"])
+def answers(survey: F3Data, labels: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Return confidence and correctness of the pixels that both the mapper and the expert labelled."""
+    truth = survey.truth.sel(inline=labels["inline"], time=labels["time"])
     known = labelled(labels["label"].values) & labelled(truth.values)
     found, true = (np.array(["", *one.attrs["classes"]]) for one in (labels, truth))
     right = found[labels["label"].values[known]] == true[truth.values[known]]
@@ -322,7 +321,7 @@ def answers(yard: Yard, labels: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def means(table: pd.DataFrame, *, several: bool) -> pd.DataFrame:
-    """Return the means over runs and then over seeds, with the spread of MIU over the seeds."""
+    """Return means over runs and then over seeds, and the standard deviation of MIU over the seeds."""
     keys = ["mapper", "supervision", "inline"]
     by_seed = table.groupby([*keys, "seed"], sort=False).mean().drop(columns="run").reset_index("seed", drop=True)
     out = by_seed.groupby(keys, sort=False).mean()
@@ -333,7 +332,7 @@ def means(table: pd.DataFrame, *, several: bool) -> pd.DataFrame:
 
 
 def draws(tables: list[pd.DataFrame]) -> list[pd.DataFrame]:
-    """Return the means over the random draws of exemplars, with the spread of MIU, and the worst of them."""
+    """Return the mean over the random draws of exemplars, with the standard deviation of MIU, and the worst draw."""
     if not tables:
         return []
     scores = pd.concat([table[table["inline"] == "all"].set_index("mapper") for table in tables])
@@ -347,7 +346,7 @@ def draws(tables: list[pd.DataFrame]) -> list[pd.DataFrame]:
 
 
 def draw(table: pd.DataFrame) -> Any:
-    """Draw the mean IU over all lines, mapper by mapper and reference by reference, a colour a supervision."""
+    """Draw the mean IU over all lines for each mapper and reference, with a colour per kind of supervision."""
     scores = table[table["inline"] == "all"]
     kinds = scores["supervision"]
     names = scores["mapper"].where(kinds == "reference", scores["mapper"] + ": " + kinds)

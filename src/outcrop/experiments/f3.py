@@ -1,4 +1,4 @@
-"""The F3 sections with an expert's labels, the exemplars chosen by eye, and which patches show which class."""
+"""The F3 sections with expert labels, exemplars chosen by eye, and the classes that patches show."""
 
 import tempfile
 import tomllib
@@ -14,9 +14,9 @@ import outcrop as oc
 from outcrop.experiments import Data
 from outcrop.retrieval.index import Index
 
-BELOW_CAPTION = 212.0  # ms; a caption is burnt into the pictures above
-COUNT, STEP, SIZE = 200, 22, 99  # patches of a class that are retrieved, their step and size
-SHOWN, PURE = 0.2, 0.8  # share of a patch from which it shows a structure, and the background
+BELOW_CAPTION = 212.0  # ms; the pictures contain a caption above this time
+COUNT, STEP, SIZE = 200, 22, 99  # number of retrieved patches per class, their step and size
+SHOWN, PURE = 0.2, 0.8  # smallest share of a patch that shows a structure, and of a patch that shows the background
 
 Places = dict[str, list[tuple[float, float, float]]]  # class -> exemplars: inline, crossline, time
 
@@ -29,7 +29,7 @@ def labelled_sections(data: Data) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def eye_exemplars(*lines: int) -> Places:
-    """Return the exemplars of some lines that were chosen by eye, class by class, at most two each."""
+    """Return the exemplars chosen by eye on some lines, at most two per class."""
     table = tomllib.loads(Path(__file__).with_name("exemplars.toml").read_text(encoding="utf-8"))
     places: Places = {}
     for line in lines:
@@ -40,7 +40,7 @@ def eye_exemplars(*lines: int) -> Places:
 
 @contextmanager
 def temporary_index(volume: xr.DataArray, *, size: int = SIZE, step: int = STEP, **options: Any) -> Iterator[Index]:
-    """Give an index of a volume that goes away at the end; options are those of `build_index`."""
+    """Yield an index of a volume that is removed at the end; options are those of `build_index`."""
     with tempfile.TemporaryDirectory() as folder:
         yield oc.build_index(
             volume, oc.PatchGrid(volume, size=size, step=step), Path(folder) / "job.outcrop", **options
@@ -48,7 +48,7 @@ def temporary_index(volume: xr.DataArray, *, size: int = SIZE, step: int = STEP,
 
 
 def shown_classes(grid: oc.PatchGrid, truth: xr.DataArray) -> np.ndarray:
-    """Return whether every patch of a grid shows each class: 1, 0, or NaN where less than half of it is labelled.
+    """Return whether each patch of a grid shows each class: 1, 0, or NaN if less than half of the patch is labelled.
 
     Returns
     -------
@@ -67,5 +67,5 @@ def shown_classes(grid: oc.PatchGrid, truth: xr.DataArray) -> np.ndarray:
 
 
 def right_patches(weak: oc.WeakLabels, shown: np.ndarray, names: list[str]) -> np.ndarray:
-    """Return whether each retrieved patch shows its class, from `shown_classes` of the same grid."""
+    """Return whether each retrieved patch shows its class; `shown` is from `shown_classes` of the same grid."""
     return shown[weak.rows, [names.index(name) for name in weak.classes]]

@@ -1,4 +1,4 @@
-"""How the paper's measure follows gain, polarity and sampling, and what per-patch normalisation makes of it."""
+"""Effect of gain, polarity and sampling on the paper's measure, with and without normalisation of each patch."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from outcrop.patches.gain import by_rms
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Retrieval accuracy with every second patch changed, with and without normalisation by the patch's RMS."""
+    """Measure retrieval accuracy on changed patches, with and without normalisation by the RMS of each patch."""
     dataset = oc.datasets.seg2017_patches(data)
     rng = np.random.default_rng(0)
     classes = dataset["weak"].values
@@ -21,7 +21,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
     gains = 2 ** rng.uniform(-1, 1, len(rows))[:, None, None]
     odd = (np.arange(len(rows)) % 2 == 1)[:, None, None]
     changes = {
-        "as it is": patches,
+        "unchanged": patches,
         "random gain of 0.5 to 2 per patch": np.clip(0.5 + gains * (patches - 0.5), 0, 1),
         "polarity of every second patch reversed": np.where(odd, 1 - patches, patches),
         "every second patch sampled twice as finely": np.where(odd, finer(patches), patches),
@@ -36,7 +36,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def finer(patches: np.ndarray) -> np.ndarray:
-    """Return the middle of every patch at twice the sampling in both directions."""
+    """Return the middle of every patch, sampled twice as finely in both directions."""
     n = patches.shape[-1]
     middle = patches[:, n // 4 : n // 4 + n // 2 + 1, n // 4 : n // 4 + n // 2 + 1]
     return np.stack([zoom(patch, n / len(patch), order=1) for patch in middle])

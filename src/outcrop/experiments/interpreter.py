@@ -1,8 +1,8 @@
-"""What corrections teach: a simulated interpreter paints one line where it is wrong, stroke after stroke.
+"""Effect of corrections: a simulated interpreter corrects wrong labels of one line, stroke after stroke.
 
-Before each stroke the interpreter looks at the labels of the line, takes the largest connected region in which they are
-wrong and of one true class, and paints at its innermost point with that class, never twice on the same pixel. After
-each stroke the labels of the whole line are scored as the interpreter sees them, and in the end a line nobody painted.
+Before each stroke the interpreter takes the largest connected region of one true class with wrong labels, and paints
+its innermost point with that class; painted pixels are not painted again. After each stroke the labels of the whole
+line are scored, strokes included; after the last stroke the labels of a line without strokes are scored too.
 """
 
 import tempfile
@@ -27,19 +27,19 @@ from outcrop.job.strokes import covered
 from outcrop.volumes.axes import position_of
 
 STROKES, QUICK_STROKES = 30, 3
-SHOWN = (0, 5, 10, 20, 30)  # strokes after which the score stands in the table
+SHOWN = (0, 5, 10, 20, 30)  # numbers of strokes whose score is a column of the table
 AIMS = (0.80, 0.85)  # mean IU
 SHAPE, QUICK_SHAPE = (120, 200, 256), (60, 160, 200)
-F3_LINES = ((330, 310), (310, 330))  # painted, and not painted
-SYNTHETIC = (1, 2, 3)  # seeds of the volumes besides the demo's, which is 0
-AWAY = 30  # lines from the painted one to the one that nobody paints
-JITTER, WRONG = 4.0, 0.05  # of a careless interpreter: pixels off, and share of strokes with a wrong class
-REACH = 4  # pixels around a stroke within which it should mend what is wrong
+F3_LINES = ((330, 310), (310, 330))  # painted line, and line without strokes
+SYNTHETIC = (1, 2, 3)  # seeds of the synthetic volumes; the demo volume has seed 0
+AWAY = 30  # distance in lines between the painted line and the line without strokes
+JITTER, WRONG = 4.0, 0.05  # careless interpreter: standard deviation in pixels, share of strokes with a wrong class
+REACH = 4  # pixels around a stroke within which it should correct wrong labels
 Painted = np.ndarray | None  # codes of the strokes on the painted line; None for the other line
 
 
 class Setting(NamedTuple):
-    """A survey with truth, exemplars to start from, the line that is painted and the one that is not."""
+    """A survey with truth, initial exemplars, the painted line and the line without strokes."""
 
     name: str
     volume: xr.DataArray
@@ -51,7 +51,7 @@ class Setting(NamedTuple):
 
 
 class Stroke(NamedTuple):
-    """One stroke: class by its code in the truth, positions of its points on the line, and its radius."""
+    """One stroke: code of its class, positions of its points on the line, and its radius."""
 
     code: int
     spots: list[Any]  # trace and sample of each
@@ -59,25 +59,25 @@ class Stroke(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A job on a setting, labelled before anything is painted, and the truth in the codes of the job."""
+    """A job on a setting, labelled before the first stroke, and the truth in the codes of the job."""
 
     setting: Setting
     job: oc.Job
     truth: np.ndarray  # of the painted line
     other_truth: np.ndarray
-    stores: dict[int, Any]  # votes of both lines by the mapper that has seen no stroke
+    stores: dict[int, Any]  # votes of both lines by the mapper before any stroke
 
 
 def run(
     data: Data, *, quick: bool = False, seeds: int | None = None, only: Names = None, methods: Names = None
 ) -> Result:
-    """Paint every line of every setting, or of those in `only`, by every method, or by some of them.
+    """Paint the line of every setting, or of the settings in `only`, by every method, or by the given methods.
 
-    Ten seconds if quick; in full about two hours on two cores.
+    A quick run takes ten seconds, a full run about two hours on two cores.
     """
     chosen = check_choices(methods, METHODS)
     if not any(METHODS[method][0] for method in chosen):
-        raise ValueError(f"Methods are {', '.join(chosen)}, which draw no strokes; choose strokes as well.")
+        raise ValueError(f"Methods are {', '.join(chosen)}, which make no strokes; add the method strokes.")
     rows, curves = [], []
     for setting in settings(data, quick=quick, only=only):
         for seed in range(seeds or (1 if quick else 3)):
@@ -95,7 +95,7 @@ def run(
 
 
 def settings(data: Data, *, quick: bool, only: Names) -> Iterator[Setting]:
-    """Yield those in `only` of both lines of F3 with an expert's labels, the demo's volume and three synthetic ones."""
+    """Yield the settings in `only`, by default all: two lines of F3, the demo volume and three synthetic volumes."""
     real = {} if quick else {f"F3 {line}": (line, other) for line, other in F3_LINES}
     made = {"demo": 0} | ({} if quick else {f"synthetic {number}": number for number in SYNTHETIC})
     for name in check_choices(only, [*real, *made]):
@@ -116,7 +116,7 @@ def settings(data: Data, *, quick: bool, only: Names) -> Iterator[Setting]:
 
 @contextmanager
 def opened(setting: Setting, seed: int, quick: bool) -> Iterator[Start]:
-    """Give a `Start` whose job goes away with it."""
+    """Yield a `Start` with a temporary job."""
     with (
         tempfile.TemporaryDirectory() as folder,
         oc.Job(Path(folder) / "job.outcrop", volume=setting.volume) as job,
@@ -133,9 +133,9 @@ def opened(setting: Setting, seed: int, quick: bool) -> Iterator[Start]:
 def paint(
     start: Start, method: str, n_strokes: int, seed: int, drawn: Sequence[Stroke] = ()
 ) -> tuple[list[float], dict[str, float], list[Stroke]]:
-    """Paint stroke after stroke; mean IU of the line after each, a row of the table, and the strokes.
+    """Paint stroke after stroke; return the mean IU of the line after each, a row of the table, and the strokes.
 
-    Baselines get the strokes that were `drawn` before.
+    Methods that make no strokes repeat the strokes in `drawn`.
     """
     make, labels_of, careless = METHODS[method]
     rng = np.random.default_rng(seed)
@@ -145,7 +145,7 @@ def paint(
     painted = np.zeros(truth.shape, np.uint8)
     labels = labels_of(start, painted)
     first, other = known & (labels != truth), mean_iu(labels_of(start, None), start.other_truth)
-    curve, waits, broken, near, mended = [mean_iu(labels, truth)], [], [], 0, 0
+    curve, waits, broken, near, corrected = [mean_iu(labels, truth)], [], [], 0, 0
     made: list[Stroke] = []
     for number in range(n_strokes if make else min(n_strokes, len(drawn))):
         if make:
@@ -167,7 +167,7 @@ def paint(
         broken.append((right & (labels != truth)).sum() / max(right.sum(), 1))
         if names[code] == "fault":
             close = (distance_transform_edt(~mask) <= REACH) & (painted == 0) & (truth == code) & (before != code)
-            near, mended = near + close.sum(), mended + (close & (labels == code)).sum()
+            near, corrected = near + close.sum(), corrected + (close & (labels == code)).sum()
         curve.append(mean_iu(labels, truth))
     curve += [curve[-1]] * (n_strokes + 1 - len(curve))
     left = (known & (labels != truth) & (painted == 0)).sum() / max(first.sum(), 1)
@@ -179,7 +179,7 @@ def paint(
     row |= {f"strokes to {aim:.2f}": strokes_to(curve, aim) for aim in AIMS}
     row |= {"error left outside": left, "other line before": other, "other line after": after}
     row |= {"broken in a round, mean": np.mean(broken or [0]), "broken in a round, most": np.max(broken or [0])}
-    row |= {"fault mended nearby": mended / near if near else np.nan, "median wait": np.median(waits or [0])}
+    row |= {"fault corrected nearby": corrected / near if near else np.nan, "median wait": np.median(waits or [0])}
     return curve, row, made
 
 
@@ -189,7 +189,7 @@ def mean_iu(labels: np.ndarray, truth: np.ndarray) -> float:
 
 
 def strokes_to(curve: list[float], aim: float) -> float:
-    """Strokes until a curve reaches an aim for the first time, NaN where it never does.
+    """Return the number of strokes after which a curve first reaches an aim, NaN if it never does.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def strokes_to(curve: list[float], aim: float) -> float:
 
 
 def places_on(job: oc.Job, line: int, spots: list[Any]) -> list[tuple[float, float, float]]:
-    """Positions on a line as survey labels."""
+    """Return positions on a line as inline, crossline and time."""
     traces, samples = job.axes[1:]
     return [
         (line, traces[min(round(trace), len(traces) - 1)].item(), samples[min(round(sample), len(samples) - 1)].item())
@@ -210,7 +210,7 @@ def places_on(job: oc.Job, line: int, spots: list[Any]) -> list[tuple[float, flo
 
 
 def largest_error(labels: np.ndarray, truth: np.ndarray, painted: np.ndarray) -> tuple[np.ndarray | None, int]:
-    """Largest connected region of one true class in which labels are wrong and nothing is painted, and its code."""
+    """Return the largest connected unpainted region of one true class with wrong labels, and the code of the class."""
     best: tuple[int, np.ndarray | None, int] = (0, None, 0)
     for code in np.unique(truth[truth > 0]):
         regions, _ = label((labels != truth) & (truth == code) & ~painted)
@@ -222,19 +222,19 @@ def largest_error(labels: np.ndarray, truth: np.ndarray, painted: np.ndarray) ->
 
 
 def depths(region: np.ndarray) -> np.ndarray:
-    """Distance of every pixel of a region to its edge; the edge of the section counts too."""
+    """Return the distance of every pixel of a region to its edge; the edge of the section counts as an edge."""
     return np.asarray(distance_transform_edt(np.pad(region, 1)))[1:-1, 1:-1]
 
 
 def disc(region: np.ndarray, code: int) -> Stroke:
-    """A disc at the innermost point: radius .8 of the distance to the edge, 3 to 10 pixels."""
+    """Return a disc at the innermost point; its radius is .8 of the distance to the edge, 3 to 10 pixels."""
     depth = depths(region)
     spot = np.unravel_index(depth.argmax(), depth.shape)
     return Stroke(code, [tuple(map(int, spot))], float(np.clip(0.8 * depth.max(), 3, 10)))
 
 
 def line_along(region: np.ndarray, code: int, longest: int = 30) -> Stroke:
-    """A straight line through the innermost point along the region, as far as its width fits."""
+    """Return a straight stroke along the region through its innermost point, as long as it stays inside."""
     depth = depths(region)
     spot = np.array(np.unravel_index(depth.argmax(), depth.shape))
     radius = float(np.clip(0.4 * depth.max(), 1.5, 4))
@@ -252,7 +252,7 @@ def line_along(region: np.ndarray, code: int, longest: int = 30) -> Stroke:
 
 
 def noisy(stroke: Stroke, rng: np.random.Generator, codes: list[int]) -> Stroke:
-    """A stroke by a careless interpreter: some pixels off, sometimes of another class."""
+    """Return a stroke of a careless interpreter: displaced by some pixels, sometimes with a wrong class."""
     off = rng.normal(0, JITTER, 2)
     code = stroke.code
     if rng.random() < WRONG:
@@ -260,17 +260,17 @@ def noisy(stroke: Stroke, rng: np.random.Generator, codes: list[int]) -> Stroke:
     return Stroke(code, [tuple(np.maximum(np.round(spot + off), 0)) for spot in stroke.spots], stroke.radius)
 
 
-# ---- methods: labels of the painted line (n_traces, n_samples), or of the other one where nothing is given -----------
+# ---- methods: labels (n_traces, n_samples) of the painted line, or of the other line if `painted` is None -----------
 
 
 def learnt(start: Start, painted: Painted) -> np.ndarray:
-    """Labels as the product gives them: the mapper has learnt from the strokes."""
+    """Return the labels of the job, whose mapper has learnt from the strokes."""
     line = _line(start, painted)
     return start.job.label([line], seed=_seed(start))["label"].sel(inline=line).values
 
 
 def paint_only(start: Start, painted: Painted) -> np.ndarray:
-    """Votes of the mapper without strokes, and what is painted."""
+    """Return the labels of the mapper before any stroke, with the painted samples replaced."""
     found = label_view(start.job, start.job.plan)[0]._replace(stores=start.stores)
     return np.asarray(found.section(position_of(start.job.axes[0], _line(start, painted)))[0])
 
@@ -284,9 +284,8 @@ def _seed(start: Start) -> int:
 
 
 Make = Callable[[np.ndarray, int], Stroke] | None
-METHODS: dict[
-    str, tuple[Make, Callable[[Start, Painted], np.ndarray], bool]
-] = {  # name -> shape of a stroke (None: those of the first), labels, whether the interpreter is careless
+# name -> maker of a stroke (None: repeat the strokes of the first method), labels, whether the interpreter is careless
+METHODS: dict[str, tuple[Make, Callable[[Start, Painted], np.ndarray], bool]] = {
     "strokes": (disc, learnt, False),
     "strokes, lines": (line_along, learnt, False),
     "strokes, careless": (disc, learnt, True),
@@ -295,7 +294,7 @@ METHODS: dict[
 
 
 def draw(curves: list[dict[str, Any]]) -> Any:
-    """Mean IU by the number of strokes, mean over the seeds, a panel for each setting."""
+    """Draw mean IU over the number of strokes, as mean over the seeds, with a panel per setting."""
     table = pd.DataFrame(curves)
     names = list(dict.fromkeys(table["setting"]))
     figure = oc.plots.new_figure(figsize=(4.2 * min(3, len(names)), 3.4 * -(-len(names) // 3)), layout="constrained")

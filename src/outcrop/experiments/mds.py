@@ -12,7 +12,7 @@ from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Embed by the paper's measure, as it is and without its finest scale: a small change that moves the clusters."""
+    """Embed patches by the paper's measure with and without its finest scale: a small change moves the clusters."""
     sets = shown_sets(data, quick)
     figure = oc.plots.new_figure(figsize=(13, 5.4 * len(sets)), layout="constrained")
     rows = []
@@ -31,7 +31,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def draw(ax: Any, plane: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Patches in the plane by class, over the k-means regions; returns which lie in a cluster of another class."""
+    """Draw patches in the plane by class, over the k-means regions; return which lie in a cluster of another class."""
     names = sorted(set(classes))
     palette = oc.plots.colours(names) | {"horizon": oc.plots.COLOURS["other"]}
     clusters = KMeans(len(names), n_init=20, random_state=0).fit(plane)

@@ -1,4 +1,4 @@
-"""The paper's measure and the encoder's side by side: changed recordings, other surveys, and what an expert marked."""
+"""The paper's and the encoder's measure compared on changed patches, another survey and expert labels."""
 
 import os
 from collections.abc import Iterator
@@ -29,21 +29,21 @@ from outcrop.retrieval import graph
 from outcrop.retrieval.index import Index
 from outcrop.volumes.neighbours import NEAR, USUAL
 
-CLICKS = (0, 5, 20)  # of a class
+CLICKS = (0, 5, 20)  # per class
 COMBINED = " + ".join(INDEXED)
 GRAPH = "encoder, graph"  # the default: the encoder's measure, ranked by graph
 COLUMNS = (*INDEXED, COMBINED, GRAPH)
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Retrieval accuracy under changes, on LANDMASS where it is at hand, and purity and cover on F3 sections."""
+    """Measure retrieval accuracy on changed patches and on LANDMASS-1 if available, purity and cover on F3 sections."""
     rows = [*changed_patches(data, 20 if quick else 100), *landmass_patches(data), *f3_purity(data, 2 if quick else 20)]
     table = pd.DataFrame(rows, columns=["data", "what", *COLUMNS])
     return Result(table, draw(table))
 
 
 def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
-    """Yield the retrieval accuracy of every measure, and of the mean of both, on patches as they are and changed."""
+    """Yield the retrieval accuracy of every measure, and of the mean of both, on unchanged and changed patches."""
     dataset = oc.datasets.seg2017_patches(data)
     rng = np.random.default_rng(0)
     names = dataset["weak"].values.astype(str)
@@ -52,21 +52,21 @@ def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
     for name, shown in changes(patches, rng).items():
         found = similarities(shown)
         yield {"data": "2000 patches", "what": f"RA, {name}"} | accuracies(found, classes)
-        if name == "as they are" and "inline" in dataset.coords:
+        if name == "unchanged" and "inline" in dataset.coords:
             places = np.stack([dataset[part].values[rows] for part in ("inline", "crossline", "sample")], axis=1)
             apart = {measure: accuracy_apart(S, classes, places) for measure, S in found.items()}
             yield {"data": "2000 patches", "what": "RA, without the same place within 250 m"} | apart
 
 
 def changes(patches: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return patches as they are, and as another gain, polarity, sampling, noise or phase would have recorded them."""
+    """Return unchanged patches, and copies with another gain, polarity, sampling or phase, or with noise, by name."""
     odd = (np.arange(len(patches)) % 2 == 1)[:, None, None]
     gains = 2 ** rng.uniform(-1, 1, len(patches))[:, None, None]
     signal = patches - 0.5
     noise = rng.standard_normal(patches.shape) * np.sqrt((signal**2).mean((1, 2), keepdims=True) / 10**0.6)
     turned = np.fft.irfft(1j * np.fft.rfft(signal, axis=1), n=patches.shape[1], axis=1)
     changed = {
-        "as they are": patches,
+        "unchanged": patches,
         "random gain of 0.5 to 2": 0.5 + gains * signal,
         "polarity of every second reversed": np.where(odd, 1 - patches, patches),
         "every second sampled twice as finely": np.where(odd, finer(patches), patches),
@@ -78,7 +78,7 @@ def changes(patches: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarr
 
 
 def coarser(patches: np.ndarray) -> np.ndarray:
-    """Return every patch at half the sampling in both directions, with its mirror images around it."""
+    """Return every patch sampled half as finely in both directions, padded by its mirror images."""
     n = patches.shape[-1]
     half = np.stack([zoom(patch, 0.5, order=1) for patch in patches])
     sides = ((n - half.shape[1]) // 2, n - half.shape[1] - (n - half.shape[1]) // 2)
@@ -86,14 +86,14 @@ def coarser(patches: np.ndarray) -> np.ndarray:
 
 
 def similarities(patches: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the similarity matrix of every measure, and the mean of them."""
+    """Return the similarity matrices of every measure, of their mean and of the graph ranking, by name."""
     found = {}
     for name in INDEXED:
         measure = oc.MEASURES[name]()
         described = measure.describe(patches)
         found[name] = measure.compare(described, described)
     mean = sum(found.values()) / len(found)
-    # what reaches every patch of a graph (columns) from each of them as the only exemplar (rows)
+    # graph score of every patch (columns) with each patch as the only exemplar (rows)
     links = graph.link_matrix(*graph.nearest(described, np.cumsum([0, described.shape[1]])))
     reached = graph.spread(links, np.stack([graph.exemplar_weights(row) for row in found[name]], axis=1)).T
     return found | {COMBINED: mean, GRAPH: reached}
@@ -105,7 +105,7 @@ def accuracies(found: dict[str, np.ndarray], classes: np.ndarray) -> dict[str, f
 
 
 def accuracy_apart(S: np.ndarray, classes: np.ndarray, places: np.ndarray) -> float:
-    """Return the retrieval accuracy where no patch may find those of its own place within 250 m, ten lines of F3."""
+    """Return the retrieval accuracy without patches at the query's crossline and sample within 250 m, ten F3 lines."""
     found = []
     for row, (line, *place) in enumerate(places.tolist()):
         near = (places[:, 1:] == place).all(axis=1) & (USUAL * np.abs(places[:, 0] - line) <= NEAR)
@@ -116,16 +116,16 @@ def accuracy_apart(S: np.ndarray, classes: np.ndarray, places: np.ndarray) -> fl
 
 
 def landmass_patches(data: Data) -> Iterator[dict[str, Any]]:
-    """Yield the retrieval accuracy on LANDMASS-1, where the data folder has it."""
+    """Yield the retrieval accuracy on LANDMASS-1 if the data folder has it."""
     folder = Path(data or os.environ.get("OUTCROP_DATA", ".")) / "landmass1"
     if folder.is_dir():
         dataset = oc.datasets.landmass(folder, scaling="range")
         scores = accuracies(similarities(dataset["image"].values), dataset["class"].values)
-        yield {"data": "LANDMASS-1", "what": "RA, as they are"} | scores
+        yield {"data": "LANDMASS-1", "what": "RA, unchanged"} | scores
 
 
 def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:
-    """Yield purity and cover of what one random exemplar a class retrieves on F3, by the clicks that follow."""
+    """Yield purity and cover of the patches that one random exemplar per class retrieves on F3, by number of clicks."""
     volume, truth = labelled_sections(data)
     places = [oc.datasets.exemplars(truth, SIZE, min_share=SHOWN, seed=seed) for seed in range(draws)]
     found = {}
@@ -141,7 +141,7 @@ def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:
 
 
 def one_draw(index: Index, exemplars: Places, truth: xr.DataArray, shown: np.ndarray, ranking: str) -> dict[str, float]:
-    """Return the purity after every number of clicks, of all classes, the worst and fault; apart; the cover."""
+    """Return purity by number of clicks, of the worst class and without overlaps with the exemplar, and cover."""
     names = list(truth.attrs["classes"])
 
     def by_class(weak: oc.WeakLabels) -> dict[str, float]:
@@ -171,20 +171,20 @@ def one_draw(index: Index, exemplars: Places, truth: xr.DataArray, shown: np.nda
 
 
 def answers(weak: oc.WeakLabels, right: np.ndarray) -> tuple[list[int], list[int]]:
-    """Return the positions that five clicks a class accept and reject: those that say most, or evenly spaced."""
+    """Return the positions accepted and rejected by five clicks per class: the most informative, then evenly spaced."""
     judged = [row for given in (weak.accepted, weak.rejected) for rows in given.values() for row in rows]
     open_ = np.isfinite(right) & ~np.isin(weak.rows, judged)
     picks: list[int] = []
     for name in weak.accepted:
         members = np.flatnonzero(open_ & (weak.classes == name))
-        telling = members[weak.judge[members] > 0]
+        informative = members[weak.judge[members] > 0]
         spaced = members[np.unique(np.linspace(0, len(members) - 1, 5).astype(int))] if len(members) else members
-        picks += [*telling[np.argsort(weak.judge[telling])], *spaced][:5]
+        picks += [*informative[np.argsort(weak.judge[informative])], *spaced][:5]
     return [i for i in picks if right[i] == 1], [i for i in picks if right[i] == 0]
 
 
 def apart(index: Index, exemplars: Places, ranking: str) -> oc.WeakLabels:
-    """Return what is retrieved without the patches that overlap an exemplar on a line within 250 m."""
+    """Retrieve without the patches that overlap an exemplar on a line within 250 m."""
     height, width = index.grid.size
     weak = oc.retrieve(index, exemplars, 2 * COUNT, ranking=ranking)
     starts = weak.starts
@@ -210,7 +210,7 @@ def covered(weak: oc.WeakLabels, grid: oc.PatchGrid, truth: xr.DataArray) -> lis
 
 
 def draw(table: pd.DataFrame) -> Any:
-    """One row of dots a figure, a colour a measure."""
+    """Draw one row of dots per row of the table, with a colour per measure."""
     ax = oc.plots.new_axes(figsize=(10, 0.36 * len(table) + 1.2))
     for k, name in enumerate(COLUMNS):
         ax.plot(table[name], -np.arange(len(table)), "o", color=f"C{k}", label=name, alpha=0.8)

@@ -13,7 +13,7 @@ RANKS = (1, 10, 50, 100, 250)
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """P@M of the paper's measure over all classes and for each; `other` also as the two kinds it consists of."""
+    """Compute P@M of the paper's measure for all classes, each class, and the two kinds of patches in `other`."""
     sets = shown_sets(data, quick)
     figure = oc.plots.new_figure(figsize=(6.5 * len(sets), 4.8), layout="constrained")
     rows = []
@@ -30,7 +30,10 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def curves(S: np.ndarray, patches: Patches) -> dict[str, tuple[float, np.ndarray]]:
-    """Class -> retrieval accuracy and P@M as far as there are others of it: all, each class, each kind of a class."""
+    """Return name -> retrieval accuracy and P@M, for all classes, each class and each kind of patches of a class.
+
+    M ends at the number of other patches of the class.
+    """
     scores, kinds = (oc.retrieval_scores(S, classes) for classes in (patches.classes, patches.modes))
     sizes = pd.concat([pd.Series(x).value_counts() for x in (patches.classes, patches.modes)]).to_dict()
     found = {"all": (scores["RA"], scores["precision"][: max(sizes.values()) - 1])}
@@ -41,7 +44,7 @@ def curves(S: np.ndarray, patches: Patches) -> dict[str, tuple[float, np.ndarray
 
 
 def draw(ax: Any, found: dict[str, tuple[float, np.ndarray]]) -> None:
-    """Precision in the paper's colours; every curve ends at its retrieval accuracy."""
+    """Draw precision curves in the paper's colours; every curve ends at its retrieval accuracy."""
     palette = oc.plots.colours(list(found)) | {"all": "black", "horizon": oc.plots.COLOURS["other"]}
     for name, (accuracy, curve) in found.items():
         label, ranks = f"{name}: RA {accuracy:.3f}", range(1, len(curve) + 1)

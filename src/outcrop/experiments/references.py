@@ -1,4 +1,4 @@
-"""Rows to read the yardstick by: what needs no mapper, and what no mapper can expect to beat."""
+"""Reference scores for the experiment `expert`: labels made without a mapper, as lower and upper bounds."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -14,72 +14,72 @@ from outcrop.experiments.comparison import expert_patches
 from outcrop.patches.windows import add_windows
 
 if TYPE_CHECKING:
-    from outcrop.experiments.expert import Yard
+    from outcrop.experiments.expert import F3Data
 
 SCORES = ("PA", "MA", "MIU", "FWIU", "coverage")
-Labelled = tuple[str, xr.DataArray, xr.DataArray]  # what labels them, labels, truth
+Labelled = tuple[str, xr.DataArray, xr.DataArray]  # name of the reference, labels, truth
 
 
 def flat(scores: dict[str, Any]) -> dict[str, float]:
-    """Scores of `pixel_scores` as columns of a table."""
+    """Return the scores of `pixel_scores` as columns of a table."""
     return {key: scores[key] for key in SCORES} | {f"IU {name}": value for name, value in scores["IU"].items()}
 
 
-def references(yard: "Yard") -> pd.DataFrame:
-    """Rows that need no mapper: what is on the patches, what position alone says, what another expert line says."""
+def references(survey: "F3Data") -> pd.DataFrame:
+    """Return the scores of labels of the patches, of position alone, and of the other expert line."""
     found = []
-    for name, labels, true in [*on_patches(yard), *on_sections(yard)]:
+    for name, labels, true in [*on_patches(survey), *on_sections(survey)]:
         found.append({"mapper": name, "inline": "all"} | flat(oc.pixel_scores(labels, true)))
-    if len(yard.lines) > 1:
-        found += between_lines(yard)
+    if len(survey.lines) > 1:
+        found += between_lines(survey)
     return pd.DataFrame(found).assign(supervision="reference")
 
 
-def on_patches(yard: "Yard") -> Iterator[Labelled]:
-    """The authors' labels, and each patch painted whole, on the patches that lie on an expert's line or near one."""
-    names = yard.dataset.attrs["classes"]
+def on_patches(survey: "F3Data") -> Iterator[Labelled]:
+    """Yield the authors' labels, and each patch painted whole, for the patches on or near an expert's line."""
+    names = survey.dataset.attrs["classes"]
     for reach, where in ((0, "on the expert's lines"), (5, "within 5 lines")):
-        rows, truth = expert_patches(yard.dataset, yard.truth, reach=reach)
+        rows, truth = expert_patches(survey.dataset, survey.truth, reach=reach)
         if len(rows):
-            weak = np.array([names.index(name) + 1 for name in yard.dataset["weak"].values[rows]])
+            weak = np.array([names.index(name) + 1 for name in survey.dataset["weak"].values[rows]])
             painted = np.broadcast_to(weak[:, None, None], truth.shape)
-            published = yard.dataset["published"].values[rows]
+            published = survey.dataset["published"].values[rows]
             for what, codes in (("authors' labels", published), ("painted whole", painted)):
                 labels = truth.copy(data=codes).assign_attrs(classes=names)
                 yield f"{what}, patches {where}", labels, truth
 
 
-def on_sections(yard: "Yard") -> Iterator[Labelled]:
-    """All pixels `other`, and the class that most patches of the paper at the same place were given."""
-    truth, names = yard.truth, yard.truth.attrs["classes"]
+def on_sections(survey: "F3Data") -> Iterator[Labelled]:
+    """Yield sections labelled `other`, and by the most frequent class of the paper's patches at the same place."""
+    truth, names = survey.truth, survey.truth.attrs["classes"]
     yield "all other", truth.copy(data=np.full(truth.shape, names.index("other") + 1)), truth
-    if "crossline" in yard.dataset.coords:
+    if "crossline" in survey.dataset.coords:
         total = np.zeros((*truth.shape[1:], len(names)), np.float32)
-        weak = np.array([names.index(name) for name in yard.dataset["weak"].values])
-        starts = np.column_stack([yard.dataset["crossline"].values - 300, yard.dataset["sample"].values - 20])
-        size, counts = yard.dataset["image"].shape[1:], np.zeros(truth.shape[1:], np.float32)
+        weak = np.array([names.index(name) for name in survey.dataset["weak"].values])
+        starts = np.column_stack([survey.dataset["crossline"].values - 300, survey.dataset["sample"].values - 20])
+        size, counts = survey.dataset["image"].shape[1:], np.zeros(truth.shape[1:], np.float32)
         for code in range(len(names)):
             of_class = starts[weak == code]
             add_windows(total[..., code], counts, np.ones((len(of_class), *size)), of_class)
-        total[..., names.index("other")] += 1e-6  # where no patch lies
+        total[..., names.index("other")] += 1e-6  # `other` where no patch lies
         yield "position prior", truth.copy(data=np.broadcast_to(total.argmax(axis=-1) + 1, truth.shape)), truth
 
 
-def between_lines(yard: "Yard") -> list[dict[str, Any]]:
-    """What the expert's labels of one line say about the next: copied, by their majority in a row, learnt by trees."""
+def between_lines(survey: "F3Data") -> list[dict[str, Any]]:
+    """Return scores of one line by the expert's labels of the nearest: copied, majority by time, boosted trees."""
     ways: dict[str, Callable[..., np.ndarray]] = {
         "majority class per row of the nearest line": row_majority,
         "expert labels of the nearest line": lambda _, truth, __: truth.values,
-        "boosted trees trained on the nearest line": partial(trees, quick=yard.quick),
+        "boosted trees trained on the nearest line": partial(trees, quick=survey.quick),
     }
     out = []
     for name, way in ways.items():
         rows = []
-        for line in yard.lines:
-            nearest = min(set(yard.lines) - {line}, key=lambda other: abs(other - line))
-            learnt, scored = (yard.sections.sel(inline=one).values for one in (nearest, line))
-            truth = yard.truth.sel(inline=line)
-            labels = truth.copy(data=way(learnt, yard.truth.sel(inline=nearest), scored))
+        for line in survey.lines:
+            nearest = min(set(survey.lines) - {line}, key=lambda other: abs(other - line))
+            learnt, scored = (survey.sections.sel(inline=one).values for one in (nearest, line))
+            truth = survey.truth.sel(inline=line)
+            labels = truth.copy(data=way(learnt, survey.truth.sel(inline=nearest), scored))
             rows.append({"inline": line} | flat(oc.pixel_scores(labels, truth)))
         mean = pd.DataFrame(rows).drop(columns="inline").mean().to_dict()
         out += [{"mapper": name} | row for row in [*rows, {"inline": "all"} | mean]]
@@ -87,13 +87,13 @@ def between_lines(yard: "Yard") -> list[dict[str, Any]]:
 
 
 def row_majority(_: np.ndarray, truth: xr.DataArray, __: np.ndarray) -> np.ndarray:
-    """The most frequent class of every time sample."""
+    """Return a section in which every time sample has its most frequent class in the truth."""
     counts = [(truth.values == code).sum(axis=0) for code in range(1, len(truth.attrs["classes"]) + 1)]
     return np.broadcast_to(np.argmax(counts, axis=0) + 1, truth.shape)
 
 
 def trees(learnt: np.ndarray, truth: xr.DataArray, scored: np.ndarray, *, quick: bool) -> np.ndarray:
-    """Labels of a section by boosted trees that saw all expert labels of another: position and Gabor energies."""
+    """Return labels of a section by boosted trees trained on another: features are position and Gabor energies."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     known = np.argwhere(truth.values > 0)
@@ -111,7 +111,7 @@ def trees(learnt: np.ndarray, truth: xr.DataArray, scored: np.ndarray, *, quick:
 def gabor_energies(
     section: np.ndarray, *, periods: Sequence[int] = (4, 8, 16, 32), directions: int = 8, widths: Sequence[int] = (4, 9)
 ) -> np.ndarray:
-    """Position of every sample and its local energy by wavelength and direction, smoothed over two widths.
+    """Return position and local energy of every sample, by wavelength and direction, smoothed over two widths.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Purity of what a few exemplars retrieve, by rank: on the real F3 sections and on a synthetic volume."""
+"""Purity of the patches that few exemplars retrieve, by rank, on the F3 sections and on a synthetic volume."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ RANKS = (10, 50, 100, 200, 300)
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Retrieve from the exemplars of both lines of ``exemplars.toml`` and from one synthetic exemplar a class."""
+    """Retrieve with the exemplars of both lines of ``exemplars.toml`` and with one synthetic exemplar per class."""
     sections, labels = oc.datasets.f3_sections(data)
     volume, truth = oc.datasets.synthetic(seed=0)
     if quick:
@@ -36,7 +36,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 def purity(
     volume: xr.DataArray, truth: xr.DataArray, exemplars: Places, *, size: int, step: int, count: int
 ) -> dict[str, np.ndarray]:
-    """Return by class whether each retrieved patch shows its class, by rank, where the truth is known."""
+    """Return, by class and in order of rank, whether each retrieved patch with known truth shows its class."""
     with temporary_index(volume, size=size, step=step, measure="curvelet-svd") as index:
         weak = oc.retrieve(index, exemplars, min(count, len(index) // len(exemplars)))
         shown = weak_label_scores(weak, index.grid, truth)

@@ -1,7 +1,7 @@
-"""How much the pixel labels change when some image labels are wrong: the paper's two robustness figures.
+"""Change of the pixel labels when some image labels are wrong: the paper's two robustness figures.
 
-What is loaded first is NumPy and the mapper alone, so that ``benchmarks/robustness.py`` runs the factorisations on a
-machine that has a GPU and little else; the answers come back as a JSON file from which the figures are drawn.
+The module imports only NumPy and the mapper at the top, so that ``benchmarks/robustness.py`` can run the factorisations
+on a GPU machine with few packages; the figures are drawn from the JSON file with its results.
 """
 
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from outcrop.experiments import Data, Device, Result
 
 SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25)  # of the image labels that are wrong
-SWEEPS = {  # (atoms per class, sparsity) of every curve; the paper does not say its k in the second figure
+SWEEPS = {  # (atoms per class, sparsity) of every curve; the paper does not name k for the second figure
     "k": [(150, 0.4), (200, 0.4), (250, 0.4), (300, 0.4)],
     "sparsity": [(200, 0.4), (200, 0.5), (200, 0.6), (200, 0.7), (200, 0.8)],
 }
@@ -31,19 +31,19 @@ Sweep = Sequence[tuple[int, float]]
 
 
 def swap(classes: Any, share: float, *, seed: int = 0) -> np.ndarray:
-    """Which patch stands at every place once a share of each class is replaced by patches of the other classes.
+    """Return, for every place, the patch in it after a share of each class is replaced by patches of other classes.
 
     Parameters
     ----------
     classes : sequence of str, length n_patches
     share : float
     seed : int
-        With the same seed, what a small share replaces a larger one replaces too, by the same patches.
+        With the same seed, a larger share contains all replacements of a smaller one.
 
     Returns
     -------
     source : int array, shape (n_patches,)
-        ``source[i] == i`` where the patch was left alone; the label of place i stays ``classes[i]`` everywhere.
+        ``source[i] == i`` where the patch is kept; the label of place i stays ``classes[i]`` everywhere.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def swap(classes: Any, share: float, *, seed: int = 0) -> np.ndarray:
 
 
 def relative_performance(labels: np.ndarray, base: np.ndarray, kept: np.ndarray) -> float:
-    """Share of the pixels whose label is that of the base run, over the kept patches and where the base is sure.
+    """Return the share of pixels with the label of the base run, over kept patches and labelled pixels of the base.
 
     Examples
     --------
@@ -76,26 +76,26 @@ def relative_performance(labels: np.ndarray, base: np.ndarray, kept: np.ndarray)
 def curves(
     patches: Array, classes: Array, *, seeds: int = SEEDS, shares: Any = SHARES, workers: int = 1, **options: Any
 ) -> dict[str, Any]:
-    """Relative performance for every seed and share of wrong labels, at one setting of the mapper.
+    """Return the relative performance for every seed and share of wrong labels, with one setting of the mapper.
 
     Parameters
     ----------
     patches : array, shape (n_patches, height, width)
-        NumPy or torch, on the device that is to do the work.
+        NumPy or torch array, on the device for the computation.
     classes : array of str, shape (n_patches,)
     seeds : int
     shares : sequence of float
         The first is 0, the base run.
     workers : int
-        Seeds done at the same time; with a GPU, one seed's k-means then runs while another's updates do.
+        Number of seeds computed at the same time; on a GPU, k-means of one seed runs beside updates of another.
     **options
-        Of `LabelMapper`.
+        Options of `LabelMapper`.
 
     Returns
     -------
     dict
-        ``performance`` of shape (seeds, shares) as lists; ``another_seed``, what a change of the seed alone leaves the
-        same, one number per pair of seeds.
+        ``performance`` of shape (seeds, shares) as lists; ``another_seed``, the share of labels that a change of the
+        seed alone keeps, one number per pair of seeds.
     """
 
     def one(seed: int) -> tuple[list[float], np.ndarray]:
@@ -121,7 +121,7 @@ def curves(
 def measure(
     patches: Array, classes: np.ndarray, path: str | Path, *, sweep: Sweep, device: str = "cpu", **sizes: Any
 ) -> dict[str, Any]:
-    """Curves of a sweep, those that the file already has read from it and the others added to it one by one."""
+    """Return the curves of a sweep; read finished curves from a JSON file, compute the others and add them to it."""
     workers = sizes.pop("workers", 1)
     sizes = dict[str, Any](seeds=SEEDS, shares=SHARES, iterations=200) | sizes
     about = {"patches": len(classes), **sizes, "shares": list(sizes["shares"])}
@@ -142,9 +142,9 @@ def measure(
 
 
 def run(data: "Data", *, axis: str, quick: bool = False, device: "Device" = None, folder: "Data" = None) -> "Result":
-    """Table and figure of one of the two sweeps, ``k`` or ``sparsity``, the paper's curves beside ours.
+    """Return table and figure of one of the two sweeps, ``k`` or ``sparsity``, with the paper's curves and ours.
 
-    Factorisations that ``robustness.json`` in the folder has are not done again.
+    Results in ``robustness.json`` of the folder are not computed again.
     """
     import tempfile
 
@@ -168,14 +168,14 @@ def run(data: "Data", *, axis: str, quick: bool = False, device: "Device" = None
     ours, paper = ([float(f(worst[column])) for f in (min, max)] for column in ("relative performance", "paper"))
     remark = (
         f"At {worst['wrong labels'].iloc[0]:.0%} wrong labels {ours[0]:.2f} to {ours[1]:.2f} of the pixels keep their "
-        f"label, in the paper {paper[0]:.2f} to {paper[1]:.2f}; it names neither its seeds nor which patches stand in "
-        f"for the wrong ones, and another seed alone keeps {table['another seed'].mean():.2f}."
+        f"label, in the paper {paper[0]:.2f} to {paper[1]:.2f}. The paper names neither its seeds nor the patches with "
+        f"wrong labels; another seed without wrong labels keeps {table['another seed'].mean():.2f}."
     )
     return Result(table, draw(table, axis), remark)
 
 
 def tabulate(found: dict[str, Any], axis: str, sweep: Sweep, printed: Sweep) -> "pd.DataFrame":
-    """One row per curve and share of wrong labels: mean, lowest and highest over the seeds, and the paper's value."""
+    """Return a row per curve and share of wrong labels: mean, lowest and highest seed, and the paper's value."""
     import pandas as pd
 
     rows = []
@@ -191,13 +191,13 @@ def tabulate(found: dict[str, Any], axis: str, sweep: Sweep, printed: Sweep) -> 
 
 
 def printed_curve(axis: str, value: float) -> list[float]:
-    """The paper's relative performance for 0, 1, ... 25 % of wrong labels."""
+    """Return the paper's relative performance for 0, 1, ... 25 % of wrong labels."""
     text = Path(__file__).with_name("robustness.toml").read_text(encoding="utf-8")
     return list(tomllib.loads(text)[axis][str(value)])
 
 
 def draw(table: "pd.DataFrame", axis: str) -> Any:
-    """Our curves with the range over the seeds, the paper's dashed in the same colours."""
+    """Draw our curves with the range over the seeds, and the paper's curves dashed in the same colours."""
     from outcrop import plots
 
     ax = plots.new_axes(figsize=(8, 5))

@@ -1,4 +1,4 @@
-"""The paper's ROC curves: how well each measure tells pairs of one class from pairs of two."""
+"""The paper's ROC curves: how well each measure separates pairs of the same class from pairs of different classes."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Curves of the seven measures on similarities as the paper defines them, and with every row normalised."""
+    """Draw the curves of the seven measures with the paper's similarities, and with every row normalised."""
     sets = shown_sets(data, quick)
     figure = oc.plots.new_figure(figsize=(11.5, 5.6 * len(sets)), layout="constrained")
     rows = []
@@ -31,13 +31,13 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def row_normalised(S: np.ndarray) -> np.ndarray:
-    """Every row scaled to 0 at its least similar image and 1 at the query itself."""
+    """Return similarities with every row scaled to 0 at its least similar image and 1 at the query itself."""
     low = S.min(1, keepdims=True)
     return np.asarray((S - low) / (np.diag(S)[:, None] - low))
 
 
 def finish(ax: Any, title: str) -> None:
-    """Axes, diagonal and legend of one panel."""
+    """Draw axes, diagonal and legend of one panel."""
     ax.plot([0, 1], [0, 1], color="grey", lw=0.8, ls=":")
     ax.set(xlim=(0, 1), ylim=(0, 1.005), xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
     ax.set_title(title, loc="left", fontsize=11)

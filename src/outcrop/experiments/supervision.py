@@ -1,4 +1,4 @@
-"""The paper's first figure: full supervision and three weaker kinds, on one patch that an expert labelled."""
+"""The paper's first figure: full and three kinds of weak supervision, on one patch that an expert labelled."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ SIZE = 149
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """One salt patch with pixel labels, partial labels, a bounding box and an image label, and what each says."""
+    """Label a salt patch by pixels, strokes, a bounding box and an image label; measure the share of right pixels."""
     sections, labels = oc.datasets.f3_sections(data)
     if PLACE[0] not in labels["inline"]:
-        raise ValueError("No expert labels of inline 310 are at hand; put GT211.mat beside the F3 pictures.")
+        raise ValueError("The F3 folder has no expert labels of inline 310; put GT211.mat beside the F3 pictures.")
     patch = cut(sections, PLACE, SIZE)
     salt = cut(labels, PLACE, SIZE) == 1 + labels.attrs["classes"].index("salt dome")
     kinds = {
@@ -35,7 +35,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def strokes(salt: np.ndarray) -> np.ndarray:
-    """A few pen strokes over the patch: where an interpreter in a hurry is sure."""
+    """Return a mask of a few pen strokes over the patch, as partial labels by an interpreter."""
     rows, columns = np.indices(salt.shape)
     pen = np.zeros_like(salt)
     for top, slope in ((0.1, 0.1), (0.86, -0.15)):
@@ -44,7 +44,7 @@ def strokes(salt: np.ndarray) -> np.ndarray:
 
 
 def box(mask: np.ndarray) -> np.ndarray:
-    """Smallest upright rectangle that holds a mask."""
+    """Return the smallest upright rectangle that contains a mask."""
     filled = np.zeros_like(mask)
     rows, columns = (np.flatnonzero(mask.any(axis)) for axis in (1, 0))
     filled[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = True
@@ -52,7 +52,7 @@ def box(mask: np.ndarray) -> np.ndarray:
 
 
 def figure(patch: np.ndarray, salt: np.ndarray, kinds: dict[str, tuple[np.ndarray, np.ndarray]]) -> Any:
-    """Draw patch and desired labels above, the four kinds of labels below; salt red, everything else cyan."""
+    """Draw patch and desired labels above, the four kinds of labels below; salt is red, all other pixels cyan."""
     from matplotlib.patches import Rectangle
 
     drawing = oc.plots.new_figure(figsize=(11, 6), layout="constrained")

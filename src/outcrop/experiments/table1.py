@@ -1,4 +1,4 @@
-"""The paper's table of similarity measures: seven of them, by retrieval and by clustering, and what each costs."""
+"""The paper's table of seven similarity measures: scores of retrieval and clustering, and costs."""
 
 import functools
 import os
@@ -26,7 +26,7 @@ PAPER = {
     "curvelet-histogram": (0.896, 0.949, 0.978, 0.905),
     "curvelet-svd": (0.911, 0.954, 0.983, 0.970),
 }
-# choices that the sources leave open, other than the defaults
+# alternatives to the defaults, where the publications leave a choice open
 ALTERNATIVES: dict[str, tuple[str, dict[str, Any]]] = {
     "cw-ssim, 8 directions": ("cw-ssim", {"orientations": 8}),
     "cw-ssim, 3 levels": ("cw-ssim", {"levels": 3}),
@@ -51,7 +51,7 @@ SCORES = {
     "RI": "Rand index",
 }
 CLASS_NAMES = {"saltdome": "salt dome"}
-FEWEST, ENOUGH, MOST = 10, 100, 1000  # images of a class: for any scores, of the SEG 2017 subset, as the paper has
+FEWEST, ENOUGH, MOST = 10, 100, 1000  # images per class: at least, in the SEG 2017 subset, in the paper
 QUICK = 10
 
 
@@ -60,20 +60,20 @@ class Patches(NamedTuple):
 
     images: np.ndarray
     classes: np.ndarray
-    modes: np.ndarray  # classes, with a class that two exemplars retrieved in two
+    modes: np.ndarray  # classes; a class that two exemplars retrieved is divided in two
 
 
 class Matrix(NamedTuple):
     """All similarities of one data set by one measure."""
 
-    raw: np.ndarray  # higher is more similar: a distance with its sign turned
-    similarity: np.ndarray  # as the paper defines it: distances divided by the largest of their row, taken from one
+    raw: np.ndarray  # higher is more similar: distances have a negative sign
+    similarity: np.ndarray  # the paper's definition: one minus the distance over the largest distance of its row
     seconds: float
-    megabytes: float  # descriptions and the matrix
+    megabytes: float  # descriptors and the matrix
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Score every measure with its defaults on every data set, and the alternatives on a small one, or with a GPU."""
+    """Score every measure with its defaults on every data set, and alternatives on small data sets or with a GPU."""
     sets, left_out = patch_sets(data, quick)
     rows = []
     for name, patches in sets.items():
@@ -104,11 +104,11 @@ def score(data: Data, name: str, variant: str, quick: bool, device: Device) -> d
 
 @functools.cache
 def matrix(data: Data, name: str, variant: str, quick: bool, device: Device) -> Matrix:
-    """Return all similarities of a data set by a measure, kept for the other experiments of the same run."""
+    """Return all similarities of a data set by a measure; cached for the other experiments of the same run."""
     images = on_device(patch_sets(data, quick)[0][name].images, device)
     measure, parameters = VARIANTS[variant]
     chosen = oc.MEASURES[measure](**parameters)
-    chosen.compare(*[chosen.describe(images[:2])] * 2)  # windows made, loops compiled: not counted
+    chosen.compare(*[chosen.describe(images[:2])] * 2)  # windows and compiled loops are not part of the time
     begin = perf_counter()
     described = chosen.describe(images)
     values = to_numpy(chosen.compare(described, described))
@@ -121,15 +121,15 @@ def matrix(data: Data, name: str, variant: str, quick: bool, device: Device) -> 
 
 @functools.cache
 def patch_sets(data: Data, quick: bool) -> tuple[dict[str, Patches], list[str]]:
-    """Return the data sets under a folder, the smallest first, and a sentence for each that is left out.
+    """Return the data sets in a folder, the smallest first, and a sentence for each data set that is left out.
 
     Parameters
     ----------
     data : path or None
-        Folder with the SEG 2017 patches, with ``landmass1`` or ``landmass2``, or of one LANDMASS itself; None for
+        Folder with the SEG 2017 patches, with ``landmass1`` or ``landmass2``, or a LANDMASS folder itself; None for
         the environment variable OUTCROP_DATA.
     quick : bool
-        Take few patches.
+        Use few patches.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def patch_sets(data: Data, quick: bool) -> tuple[dict[str, Patches], list[str]]:
 
 
 def seg2017(data: Data, quick: bool) -> dict[str, Patches]:
-    """Return the SEG 2017 patches: 100 a class by seed 0, and all."""
+    """Return the SEG 2017 patches: 100 per class drawn with seed 0, and all."""
     patches = oc.datasets.seg2017_patches(data)
     number = patches["patch"].values - 1
     classes = patches["weak"].values
@@ -172,7 +172,7 @@ def seg2017(data: Data, quick: bool) -> dict[str, Patches]:
 
 
 def landmass(folder: Path, quick: bool) -> dict[str, Patches]:
-    """Return a LANDMASS data set in both scalings to [0, 1], at most 1000 images a class by seed 0."""
+    """Return a LANDMASS data set in both scalings to [0, 1], at most 1000 images per class drawn with seed 0."""
     sets = {}
     for scaling, words in (("range", "as (x + 1) / 2"), ("image", "each image by its own range")):
         found = oc.datasets.landmass(folder, scaling=scaling)
@@ -185,13 +185,13 @@ def landmass(folder: Path, quick: bool) -> dict[str, Patches]:
 
 
 def draw_of_classes(classes: np.ndarray, names: Iterable[str], count: int, rng: np.random.Generator) -> np.ndarray:
-    """Return a random draw of rows, so many of every named class, or all where it has fewer."""
+    """Return a random draw of `count` rows of every named class, or all rows of a class with fewer."""
     members = [np.flatnonzero(classes == name) for name in names]
     return np.concatenate([rng.choice(rows, min(count, len(rows)), replace=False) for rows in members])
 
 
 def check_counts(classes: np.ndarray, fewest: int, where: str | Path) -> None:
-    """Refuse data with too few images of a class."""
+    """Raise an error if a class has too few images."""
     names, counts = np.unique(classes, return_counts=True)
     if counts.min() < fewest:
         raise ValueError(
@@ -200,14 +200,14 @@ def check_counts(classes: np.ndarray, fewest: int, where: str | Path) -> None:
 
 
 def shown_sets(data: Data, quick: bool) -> dict[str, Patches]:
-    """Return the data sets that have figures: in one scaling, and SEG 2017 as large as it is run."""
+    """Return the data sets that are drawn: LANDMASS in one scaling, and the largest SEG 2017 set of the run."""
     sets, _ = patch_sets(data, quick)
     subset = f"SEG 2017, {ENOUGH} a class"
     return {name: patches for name, patches in sets.items() if "own range" not in name and name != subset}
 
 
 def figure(table: pd.DataFrame) -> Any:
-    """Draw every score of every measure: ours, with the alternatives hollow, beside the paper's."""
+    """Draw every score of every measure with the paper's value; alternatives are hollow."""
     drawing = oc.plots.new_figure(figsize=(13, 6.5), layout="constrained")
     axes = drawing.subplots(1, 4, sharey=True)
     palette = dict(zip(table["data"].unique(), ("tab:blue", "tab:orange", "tab:green", "tab:purple"), strict=False))

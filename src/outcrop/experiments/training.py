@@ -1,7 +1,7 @@
-"""The paper's purpose on real data: one U-Net trained on several kinds of labels, scored on expert lines it never saw.
+"""One U-Net trained on several kinds of labels and scored on expert lines that it never saw.
 
-Every net has the same architecture, first weights and number of patches seen; only the labels differ. The line that a
-net is scored on, and all patches within ten lines of it, are kept from the net and from the mapper that labels for it.
+Every net has the same architecture, initial weights and number of patches; only the labels differ. Neither the net nor
+the mapper that makes its labels uses the scored line or patches within ten lines of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,113 +20,116 @@ from outcrop.arrays import to_numpy
 from outcrop.datasets.section import CLASSES
 from outcrop.experiments import Data, Device, Result
 from outcrop.experiments.evolution import on_device
-from outcrop.experiments.expert import APART, Yard, fresh, job_labels, opened
+from outcrop.experiments.expert import APART, F3Data, fresh, job_labels, opened
 from outcrop.experiments.f3 import eye_exemplars
 from outcrop.experiments.references import flat
 from outcrop.experiments.training_nets import EPOCHS, PATCHES, Examples, labels_of_net, read_nets, windows
 
-OTHER_LINE = {310: 330, 330: 310}  # scored line -> the line whose expert labels or exemplars may be used
-NOT_A_CLASS = (0, 255)  # codes of pixels without a label, in mappers' answers and in label volumes
+OTHER_LINE = {310: 330, 330: 310}  # scored line -> the line whose expert labels or exemplars are used
+NOT_A_CLASS = (0, 255)  # codes of pixels without a class, in predictions of mappers and in label volumes
 QUICK_PATCHES, QUICK_EPOCHS = 16, 1
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None, seeds: int = 1, folder: Data = None) -> Result:
-    """Train on every kind of labels, for both expert lines, and score the nets' labels of the line they never saw.
+    """Train a net on every kind of labels for both expert lines, and score its labels of the unseen line.
 
-    Nets that ``benchmarks/training.py`` trained on another machine are taken from ``training-nets.npz`` in the folder.
+    Labels of nets that ``benchmarks/training.py`` trained on another machine are read from ``training-nets.npz`` in
+    the folder.
     """
     made = {"version": __version__, "patches": PATCHES, "epochs": EPOCHS}
     trained = read_nets(Path(folder) / "training-nets.npz", made) if folder and not quick else {}
     rows: list[dict[str, Any]] = []
     shown: dict[str, dict[int, xr.DataArray]] = {}
-    with opened(data, quick) as yard:
-        sources = amplitudes(yard)
+    with opened(data, quick) as survey:
+        sources = amplitudes(survey)
         for seed, name in product(range(seeds), LABELS):
             found, seconds = {}, {}
             for line in OTHER_LINE:
                 begin = perf_counter()
                 codes = trained.get((name, line, seed))
                 if codes is None:
-                    codes = net_codes(yard, sources, LABELS[name](yard, line, seed, device), line, seed, device)
-                section = yard.clean.sel(inline=[line])
+                    codes = net_codes(survey, sources, LABELS[name](survey, line, seed, device), line, seed, device)
+                section = survey.clean.sel(inline=[line])
                 found[line] = section.copy(data=codes[None]).assign_attrs(classes=list(CLASSES))
                 seconds[line] = perf_counter() - begin
-            rows += [{"labels": name, "seed": seed} | row for row in scores(yard.truth, found, seconds)]
+            rows += [{"labels": name, "seed": seed} | row for row in scores(survey.truth, found, seconds)]
             shown.setdefault(name, found)
         by_seed = pd.DataFrame(rows)
         table = summary(by_seed)
-        figure = draw(yard, shown, summary(by_seed[by_seed["seed"] == 0]))
+        figure = draw(survey, shown, summary(by_seed[by_seed["seed"] == 0]))
         bars(table, figure.axes[-1])
     share = table[table["line"] == "all"].set_index("labels")["share of expert"].drop("expert")
     remark = (
-        "The paper trains no net; its purpose is labels to train one with. Mean IU on unseen lines, as a share of what "
-        "the same net reaches from an expert's labels of a line 20 lines away: "
+        "The paper makes labels to train a net with, but trains no net. Mean IU on unseen lines, as a share of the "
+        "mean IU that the same net reaches with an expert's labels of a line 20 lines away: "
         f"{', '.join(f'{name} {value:.0%}' for name, value in share.items())}."
     )
     return Result(table, figure, remark)
 
 
-def amplitudes(yard: Yard) -> dict[str, np.ndarray]:
-    """Return the 8-bit amplitudes that nets learn from, shape (n, n_traces, n_samples): patches, and sections."""
-    patches = yard.dataset["image"].values.swapaxes(1, 2)
-    named = {"patches": patches, "sections": yard.clean.values}
+def amplitudes(survey: F3Data) -> dict[str, np.ndarray]:
+    """Return the 8-bit amplitudes that nets learn from, shape (n, n_traces, n_samples), of patches and of sections."""
+    patches = survey.dataset["image"].values.swapaxes(1, 2)
+    named = {"patches": patches, "sections": survey.clean.values}
     return {name: np.round(255 * values).astype(np.uint8) for name, values in named.items()}
 
 
 def net_codes(
-    yard: Yard, sources: dict[str, np.ndarray], examples: Examples, line: int, seed: int, device: Device
+    survey: F3Data, sources: dict[str, np.ndarray], examples: Examples, line: int, seed: int, device: Device
 ) -> np.ndarray:
-    """Return the codes of a line by a net trained on some examples."""
-    section = sources["sections"][yard.clean["inline"].values.tolist().index(line)]
-    sizes = {"patches": QUICK_PATCHES, "epochs": QUICK_EPOCHS} if yard.quick else {}
+    """Return the codes of a line, predicted by a net trained on some examples."""
+    section = sources["sections"][survey.clean["inline"].values.tolist().index(line)]
+    sizes = {"patches": QUICK_PATCHES, "epochs": QUICK_EPOCHS} if survey.quick else {}
     return labels_of_net(sources[examples.source], examples, section, CLASSES, seed=seed, device=device, **sizes)
 
 
-def authors_labels(yard: Yard, line: int, seed: int, device: Device) -> Examples:
+def authors_labels(survey: F3Data, line: int, seed: int, device: Device) -> Examples:
     """Return the paper's patches with the labels that its authors released."""
-    rows = np.abs(yard.inlines() - line) > APART
-    return on_patches(yard, rows, yard.dataset["published"].values[rows], yard.dataset.attrs["classes"])
+    rows = np.abs(survey.inlines() - line) > APART
+    return on_patches(survey, rows, survey.dataset["published"].values[rows], survey.dataset.attrs["classes"])
 
 
-def paper_labels(yard: Yard, line: int, seed: int, device: Device) -> Examples:
+def paper_labels(survey: F3Data, line: int, seed: int, device: Device) -> Examples:
     """Return the paper's patches with the labels of its factorisation, fitted on them."""
-    rows, mapper = np.abs(yard.inlines() - line) > APART, fresh("paper", seed, yard.quick)
-    images = on_device(yard.dataset["image"].values[rows], device)
-    masks = to_numpy(mapper.fit_predict(images, yard.dataset["weak"].values[rows]))
-    return on_patches(yard, rows, masks, mapper.classes_)
+    rows, mapper = np.abs(survey.inlines() - line) > APART, fresh("paper", seed, survey.quick)
+    images = on_device(survey.dataset["image"].values[rows], device)
+    masks = to_numpy(mapper.fit_predict(images, survey.dataset["weak"].values[rows]))
+    return on_patches(survey, rows, masks, mapper.classes_)
 
 
-def on_patches(yard: Yard, rows: np.ndarray, masks: np.ndarray, classes: Sequence[str]) -> Examples:
-    """Return examples of some of the paper's patches; each counts as a section of its size."""
-    codes = np.zeros(yard.dataset["image"].shape, np.uint8)
+def on_patches(survey: F3Data, rows: np.ndarray, masks: np.ndarray, classes: Sequence[str]) -> Examples:
+    """Return examples from some of the paper's patches; each patch is stored as a section of its size."""
+    codes = np.zeros(survey.dataset["image"].shape, np.uint8)
     codes[rows] = coded(masks, classes)
     starts = np.column_stack([np.flatnonzero(rows), np.zeros((np.sum(rows), 2), int)])
     return Examples("patches", codes.swapaxes(1, 2), None, starts)
 
 
-def our_labels_from_exemplars(yard: Yard, line: int, seed: int, device: Device) -> Examples:
-    """Return patches of all sections but the scored one, labelled by a job from the other line's exemplars by eye."""
-    sections, places = yard.clean.drop_sel(inline=line), eye_exemplars(OTHER_LINE[line])
-    labels = job_labels(sections, places, yard.folder / f"without-{line}.outcrop", seed=seed, quick=yard.quick)
-    return on_sections(yard, labels["label"], labels.attrs["classes"], labels["confidence"])
+def our_labels_from_exemplars(survey: F3Data, line: int, seed: int, device: Device) -> Examples:
+    """Return patches of all sections but the scored one, labelled by a job from exemplars chosen on the other line."""
+    sections, places = survey.clean.drop_sel(inline=line), eye_exemplars(OTHER_LINE[line])
+    labels = job_labels(sections, places, survey.folder / f"without-{line}.outcrop", seed=seed, quick=survey.quick)
+    return on_sections(survey, labels["label"], labels.attrs["classes"], labels["confidence"])
 
 
-def expert_labels(yard: Yard, line: int, seed: int, device: Device) -> Examples:
+def expert_labels(survey: F3Data, line: int, seed: int, device: Device) -> Examples:
     """Return patches of the other expert line with the expert's labels."""
-    truth = yard.truth.sel(inline=[OTHER_LINE[line]])
-    return on_sections(yard, truth, truth.attrs["classes"])
+    truth = survey.truth.sel(inline=[OTHER_LINE[line]])
+    return on_sections(survey, truth, truth.attrs["classes"])
 
 
-def on_sections(yard: Yard, labels: xr.DataArray, classes: Sequence[str], sure: xr.DataArray | None = None) -> Examples:
-    """Return examples of the overlapping patches of all sections in which something is labelled."""
-    codes = coded(labels.reindex_like(yard.clean, fill_value=0).values, classes)
-    weights = None if sure is None else sure.reindex_like(yard.clean, fill_value=0).values
-    starts = yard.grid.places(np.arange(len(yard.grid)))[:, 1:]
+def on_sections(
+    survey: F3Data, labels: xr.DataArray, classes: Sequence[str], sure: xr.DataArray | None = None
+) -> Examples:
+    """Return examples from the overlapping patches of all sections that contain labels."""
+    codes = coded(labels.reindex_like(survey.clean, fill_value=0).values, classes)
+    weights = None if sure is None else sure.reindex_like(survey.clean, fill_value=0).values
+    starts = survey.grid.places(np.arange(len(survey.grid)))[:, 1:]
     labelled = windows(codes, starts).any(axis=(1, 2))
     return Examples("sections", codes, weights, starts[labelled])
 
 
-LABELS: dict[str, Callable[[Yard, int, int, str | None], Examples]] = {
+LABELS: dict[str, Callable[[F3Data, int, int, str | None], Examples]] = {
     "authors' release": authors_labels,
     "paper's mapping": paper_labels,
     "our mapping, exemplars by eye": our_labels_from_exemplars,
@@ -135,7 +138,7 @@ LABELS: dict[str, Callable[[Yard, int, int, str | None], Examples]] = {
 
 
 def coded(labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
-    """Label codes in the order of `CLASSES`; 0 where there is no label.
+    """Return label codes in the order of `CLASSES`; 0 for pixels without a class.
 
     Examples
     --------
@@ -150,7 +153,7 @@ def coded(labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
 
 
 def scores(truth: xr.DataArray, found: dict[Any, xr.DataArray], seconds: dict[Any, float]) -> list[dict[str, Any]]:
-    """Return the scores of nets' labels: of every line alone, and of all lines together."""
+    """Return the scores of nets' labels for every line and for all lines together."""
     together = xr.concat(list(found.values()), "inline", combine_attrs="override")
     out = []
     seconds = seconds | {"all": sum(seconds.values())}
@@ -161,7 +164,7 @@ def scores(truth: xr.DataArray, found: dict[Any, xr.DataArray], seconds: dict[An
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Return means over the seeds by labels and line, the spread of MIU, and the share of the expert-trained MIU."""
+    """Return means over the seeds by labels and line, the spread of MIU, and its share of the expert-trained MIU."""
     groups = table.groupby(["labels", "line"], sort=False)
     out = groups.mean().drop(columns="seed")
     out["MIU_sd"] = groups["MIU"].std()
@@ -173,8 +176,8 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     return out[["labels", "line", "MIU", *spread, "share of expert", "PA", *iu, "MA", "FWIU", "coverage", "seconds"]]
 
 
-def draw(yard: Yard, shown: dict[str, dict[int, xr.DataArray]], table: pd.DataFrame) -> Any:
-    """Draw sections as the expert and as the nets label them, and below them empty axes for `bars`."""
+def draw(survey: F3Data, shown: dict[str, dict[int, xr.DataArray]], table: pd.DataFrame) -> Any:
+    """Draw sections with the labels of the expert and of the nets, and below them empty axes for `bars`."""
     from matplotlib.patches import Patch
 
     figure = oc.plots.new_figure(figsize=(15, 2.5 * (len(shown) + 1) + 4.5), layout="constrained")
@@ -182,9 +185,9 @@ def draw(yard: Yard, shown: dict[str, dict[int, xr.DataArray]], table: pd.DataFr
     grid = figure.add_gridspec(len(heights), len(OTHER_LINE), height_ratios=heights)
     miu = table.set_index(["labels", "line"])["MIU"]
     for column, (line, other) in enumerate(OTHER_LINE.items()):
-        truth = yard.truth.sel(inline=line)
+        truth = survey.truth.sel(inline=line)
         truth = truth.isel(time=np.flatnonzero((truth.values > 0).any(axis=0)))
-        section = yard.sections.sel(inline=line, time=truth["time"])
+        section = survey.sections.sel(inline=line, time=truth["time"])
         panels = {f"inline {line}, labels of the expert": truth.copy(data=coded(truth.values, truth.attrs["classes"]))}
         for name, found in shown.items():
             source = f"{name}, inline {other}" if name == "expert" else name
@@ -204,7 +207,7 @@ def draw(yard: Yard, shown: dict[str, dict[int, xr.DataArray]], table: pd.DataFr
 
 
 def bars(table: pd.DataFrame, ax: Any) -> None:
-    """Draw mean IU and the IU of every class, net by net, on both lines together."""
+    """Draw mean IU and the IU of every class for each net, on both lines together."""
     from matplotlib.patheffects import withStroke
 
     halo = [withStroke(linewidth=4, foreground="white")]  # keeps numbers readable on the dashed line

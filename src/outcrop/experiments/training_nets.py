@@ -1,4 +1,4 @@
-"""Nets of the experiment `training`; needs NumPy, torch and monai alone, so that a bare GPU machine can train them."""
+"""Nets of the experiment `training`; needs only NumPy, torch and monai, for GPU machines with few packages."""
 
 import json
 from collections.abc import Sequence
@@ -8,37 +8,37 @@ from typing import Any, NamedTuple
 import numpy as np
 
 SIZE = 99
-PATCHES, EPOCHS = 2000, 6  # of every net: 12,000 patches seen, as `outcrop train` does
+PATCHES, EPOCHS = 2000, 6  # every net sees 12,000 patches, as in `outcrop train`
 
 
 class Examples(NamedTuple):
-    """Patches to train a net on, as windows of sections, all arrays of shape (n_lines, n_traces, n_samples).
+    """Training patches of a net, as windows of sections; arrays have the shape (n_lines, n_traces, n_samples).
 
     Amplitudes are 8-bit, as `export_training_set` writes them.
     """
 
     source: str  # name of the amplitudes: "patches" or "sections"
-    codes: np.ndarray  # class of every pixel, 0 where there is no label
-    weights: np.ndarray | None  # confidence, 255 = sure; None where all labels count alike
+    codes: np.ndarray  # class of every pixel, 0 if it has no label
+    weights: np.ndarray | None  # confidence, 255 = certain; None if all labels count alike
     starts: np.ndarray  # line, first trace and first sample of every patch, shape (n_patches, 3)
 
 
 def windows(values: np.ndarray, starts: np.ndarray, size: int = SIZE) -> np.ndarray:
-    """Square windows of sections, rows downwards in time."""
+    """Return square windows of sections, with time down the rows."""
     return np.stack([values[line, trace : trace + size, top : top + size].T for line, trace, top in starts])
 
 
 def equal_number(starts: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """So many of the patches: a draw without replacement where there are more, all and some again where fewer."""
+    """Return `count` patches: drawn without replacement from a larger number, or repeated from a smaller number."""
     return starts[np.resize(np.random.default_rng(seed).permutation(len(starts)), count)]
 
 
 def labels_of_net(
     values: np.ndarray, examples: Examples, section: np.ndarray, classes: Sequence[str], **options: Any
 ) -> np.ndarray:
-    """Codes of a section (n_traces, n_samples) by a net trained on some examples; amplitudes are 8-bit.
+    """Return the codes of a section (n_traces, n_samples) by a net trained on some examples; amplitudes are 8-bit.
 
-    Options are those of `outcrop.train.train_on_arrays`, and how many ``patches`` the net sees in an epoch.
+    Options are those of `outcrop.train.train_on_arrays`, and ``patches``, the number of patches in an epoch.
     """
     from outcrop.train import train_on_arrays
 
@@ -52,9 +52,9 @@ def labels_of_net(
 
 
 def read_nets(path: Path, made: dict[str, Any]) -> dict[tuple[str, int, int], np.ndarray]:
-    """Return the codes that ``benchmarks/training.py`` kept, by labels, scored line and seed.
+    """Return the codes that ``benchmarks/training.py`` saved, by labels, scored line and seed.
 
-    There are none where there is no file, or where it was made otherwise than asked for.
+    The result is empty if the file is missing or was made with other settings.
     """
     if not path.is_file():
         return {}

@@ -1,4 +1,4 @@
-"""How far the labels can be trusted: confidence against accuracy, error by coverage, and the sections to look at."""
+"""Calibration of labels: confidence against accuracy, error by coverage, and the labelled sections."""
 
 from typing import Any
 
@@ -9,37 +9,37 @@ import xarray as xr
 import outcrop as oc
 from outcrop.evaluate.calibration import calibration_error, risk_coverage
 from outcrop.experiments import Data, Device, Result
-from outcrop.experiments.expert import JobTask, Yard, answers, label_by_job, opened
+from outcrop.experiments.expert import F3Data, JobTask, answers, label_by_job, opened
 from outcrop.experiments.f3 import eye_exemplars
 from outcrop.labels.decision import confidence_for
 from outcrop.mapping.registry import DEFAULT_MAPPING
 
 MAPPERS = (DEFAULT_MAPPING, "paper")
-EXEMPLAR_LINE = 330  # whose exemplars, chosen by eye, both mappings learn from; it is not scored
+EXEMPLAR_LINE = 330  # both mappings learn from exemplars chosen by eye on this line; it is not scored
 MAX_ERROR = 0.05
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
     """Compare confidence and accuracy on the expert's lines, and draw all sections."""
-    with opened(data, quick) as yard:
-        task = JobTask(eye_exemplars(EXEMPLAR_LINE), yard.clean["inline"].values.tolist())
+    with opened(data, quick) as survey:
+        task = JobTask(eye_exemplars(EXEMPLAR_LINE), survey.clean["inline"].values.tolist())
         found = {}
         for name in MAPPERS:
-            labels = label_by_job(yard, task, name, 0, device)
+            labels = label_by_job(survey, task, name, 0, device)
             found[name] = xr.concat(labels, "inline", combine_attrs="override")
-        table = pd.DataFrame([{"mapper": name, **trust(yard, labels)} for name, labels in found.items()])
-        figure = draw(yard, found)
+        table = pd.DataFrame([{"mapper": name, **trust(survey, labels)} for name, labels in found.items()])
+        figure = draw(survey, found)
     return Result(table, figure)
 
 
-def scored(yard: Yard) -> list[int]:
-    """Return the lines with an expert's labels, without that of the exemplars."""
-    return [line for line in yard.lines if line != EXEMPLAR_LINE]
+def scored(survey: F3Data) -> list[int]:
+    """Return the lines with expert labels, without the line of the exemplars."""
+    return [line for line in survey.lines if line != EXEMPLAR_LINE]
 
 
-def trust(yard: Yard, labels: xr.Dataset) -> dict[str, float]:
-    """Return the calibration error, the coverage at 5 % error, and what the limit chosen without truth gives."""
-    sure, right = answers(yard, labels.sel(inline=scored(yard)))
+def trust(survey: F3Data, labels: xr.Dataset) -> dict[str, float]:
+    """Return calibration error, coverage at 5 and 10 % error, and error and coverage of the limit set without truth."""
+    sure, right = answers(survey, labels.sel(inline=scored(survey)))
     coverage, risk = risk_coverage(sure, right)
     limit = confidence_for(labels["confidence"].values, MAX_ERROR)
     kept = sure >= limit
@@ -53,16 +53,16 @@ def trust(yard: Yard, labels: xr.Dataset) -> dict[str, float]:
     }
 
 
-def draw(yard: Yard, found: dict[str, xr.Dataset]) -> Any:
-    """Draw every section as the expert, the paper and we label it, our confidence, and two curves."""
-    lines = yard.clean["inline"].values.tolist()
+def draw(survey: F3Data, found: dict[str, xr.Dataset]) -> Any:
+    """Draw every section with the labels of the expert, of the paper and ours, our confidence, and two curves."""
+    lines = survey.clean["inline"].values.tolist()
     figure = oc.plots.new_figure(figsize=(24, 4.2 * (len(lines) + 1)), layout="constrained")
     axes = figure.subplots(len(lines) + 1, 4)
     for row, line in zip(axes, lines, strict=False):
-        section, known = yard.clean.sel(inline=line), line in yard.lines
+        section, known = survey.clean.sel(inline=line), line in survey.lines
         if known:
             oc.plots.overlay(
-                section, yard.truth.sel(inline=line, time=section["time"]), yard.truth.attrs["classes"], ax=row[0]
+                section, survey.truth.sel(inline=line, time=section["time"]), survey.truth.attrs["classes"], ax=row[0]
             )
         else:
             oc.plots.section(section, ax=row[0])
@@ -74,14 +74,14 @@ def draw(yard: Yard, found: dict[str, xr.Dataset]) -> Any:
         image = row[3].imshow(sure, cmap="viridis", vmin=0, vmax=1, **oc.plots.frame(section))
         figure.colorbar(image, ax=row[3], pad=0.01)
         row[3].set_title(f"confidence of {DEFAULT_MAPPING}", loc="left")
-    _curves(axes[-1], yard, found)
+    _curves(axes[-1], survey, found)
     return figure
 
 
-def _curves(axes: np.ndarray, yard: Yard, found: dict[str, xr.Dataset]) -> None:
+def _curves(axes: np.ndarray, survey: F3Data, found: dict[str, xr.Dataset]) -> None:
     """Draw accuracy by confidence and error by coverage."""
     for name, labels in found.items():
-        sure, right = answers(yard, labels.sel(inline=scored(yard)))
+        sure, right = answers(survey, labels.sel(inline=scored(survey)))
         bins = np.minimum((sure * 15).astype(int), 14)
         count = np.bincount(bins, minlength=15)
         some = count > 100

@@ -1,4 +1,4 @@
-"""The paper's block diagram, with real patches: exemplars, what they retrieve, and the pixel labels made of it."""
+"""The paper's block diagram with real patches: exemplars, retrieved patches and pixel labels."""
 
 from time import perf_counter
 from typing import Any
@@ -12,11 +12,11 @@ from outcrop.experiments.drawing import show_patch, tinted
 from outcrop.experiments.exemplars import LABELS, centres, published
 from outcrop.measures.curvelet_svd import effective
 
-SHOWN = 4  # patches a class in the picture
+SHOWN = 4  # patches per class in the figure
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Retrieve with six exemplars, map the classes of what they found to pixels, and draw every step."""
+    """Retrieve with six exemplars, map the classes of the retrieved patches to pixels, and draw every step."""
     pool, _, runs = published(data, quick)
     begin = perf_counter()
     measure = oc.CurveletSVD()
@@ -41,7 +41,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 def figure(
     exemplars: np.ndarray, patches: np.ndarray, mapper: oc.LabelMapper, labels: np.ndarray, chosen: np.ndarray
 ) -> Any:
-    """Draw the chain in the upper half, what happens at its two arrows in the lower half."""
+    """Draw the workflow in the upper half, and details of its two steps in the lower half."""
     from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch
 
     drawing = oc.plots.new_figure(figsize=(14, 8.4))
@@ -53,7 +53,7 @@ def figure(
     gallery(
         drawing, patches[chosen], frames, (0.73, 0.99, 0.51, 0.945), tinted(labels[chosen], ["uncertain", *classes])
     )
-    titles = {0.135: "a few exemplars a class", 0.49: "retrieved: one class a patch", 0.86: "a class for every pixel"}
+    titles = {0.135: "few exemplars per class", 0.49: "retrieved: a class per patch", 0.86: "a class for every pixel"}
     for x, title in titles.items():
         drawing.text(x, 0.96, title, ha="center", fontsize=13, weight="bold")
     handles = [Patch(color=oc.plots.COLOURS[name], label=name) for name in classes]
@@ -72,7 +72,7 @@ def figure(
 
 
 def gallery(drawing: Any, patches: np.ndarray, frames: np.ndarray, place: tuple[float, ...], over: Any = None) -> None:
-    """Draw rows of patches, framed, in a part of the figure: left, right, bottom, top."""
+    """Draw rows of framed patches in a part of the figure; `place` is left, right, bottom, top."""
     edges = dict(zip(("left", "right", "bottom", "top"), place, strict=True))
     grid = drawing.add_gridspec(*patches.shape[:2], **edges, wspace=0.06, hspace=0.06)
     for at in np.ndindex(patches.shape[:2]):
@@ -98,7 +98,7 @@ def draw_measure(drawing: Any, patch: np.ndarray) -> None:
 
 
 def draw_mapping(drawing: Any, patches: np.ndarray, mapper: oc.LabelMapper) -> None:
-    """How patches become labels: X is W times H, and every atom in W has a class."""
+    """Draw how patches become labels: X is W times H, and every atom in W has a class."""
     first_atoms = np.array([np.flatnonzero(mapper.atom_classes_ == c)[0] for c in range(len(mapper.classes_))])
     atoms = mapper.atoms_[first_atoms] / mapper.atoms_[first_atoms].max((1, 2), keepdims=True)
     colours = np.array([oc.plots.COLOURS[name] for name in mapper.classes_])
