@@ -131,6 +131,8 @@ def write_lines(folder, values, numbers, *, kind="png", name="inline_{:04d}", tu
 def test_a_folder_of_lines_is_one_volume(tmp_path, kind, name, turned):
     """Lines get the number that differs between file names, as inlines or crosslines, sorted, and are read lazily."""
     values = np.random.default_rng(0).random((4, 7, 9)).astype(np.float32)
+    values += 0.5 - np.median(values)  # zero amplitude is the middle grey
+    values = values.clip(0, 1)
     numbers = [99, 100, 1000, 7] if not turned else [310, 300, 320, 330, 340, 350, 1360]
     volume = open_volume(write_lines(tmp_path / "lines", values, numbers, kind=kind, name=name, turned=turned))
     order, axis = np.argsort(numbers), int(turned)

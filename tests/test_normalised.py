@@ -270,5 +270,5 @@ def test_a_picture_off_the_middle_grey_is_centred(tmp_path):
     picture = oc.open_volume(tmp_path / "p.png")
     assert picture.attrs["offset"] == pytest.approx(np.median(grey), abs=0.01)
     assert any("zero amplitude" in note for note in picture.attrs["notes"])
-    drift = [describe(one)["rms"]["drift_time"] for one in (picture, oc.open_volume(section))]
+    drift = [describe(one)["rms"]["drift_time"] for one in (picture, oc.open_volume(section.T))]
     assert drift[0] == pytest.approx(drift[1], abs=0.5)

@@ -11,6 +11,7 @@ import pytest
 import outcrop as oc
 from outcrop.job import retrieved
 
+EXEMPLARS = {"fault": (101, 330, 120), "salt": (102, 340, 176), "other": (102, 320, 80)}
 ARCHIVE = Path(__file__).with_name("old_job.zip")
 pytestmark = pytest.mark.filterwarnings("ignore:Class .* has .* patches, fewer than")
 
@@ -72,16 +73,22 @@ def test_nothing_is_computed_again(labelled, monkeypatch):
 
 
 def test_labels_are_those_of_the_old_version(labelled):
-    """Labels and confidence are equal, sample by sample."""
+    """Labels and confidence are equal, sample by sample; a marked sample now shows the class that it was marked as."""
     with oc.Job(labelled / "survey.outcrop") as job, np.load(labelled / "labelled.npz") as shown:
+        labels = job.labels.load()
+        for name, place in EXEMPLARS.items():
+            at = tuple(labels.indexes[axis].get_loc(value) for axis, value in zip(labels.sizes, place, strict=True))
+            assert labels["label"].values[at] == job.classes[name]
+            for part in ("label", "confidence"):
+                labels[part].values[at] = shown[part][at]
         for part in ("label", "confidence", "stale"):
-            np.testing.assert_array_equal(job.labels[part].values, shown[part])
+            np.testing.assert_array_equal(labels[part].values, shown[part])
 
 
 def test_stale_labels_stay_visible_below_the_strokes(old):
     """Near later strokes the strokes decide; elsewhere, where the old version spread them, the votes decide."""
     with oc.Job(old / "survey.outcrop") as job, np.load(old / "labelled.npz") as shown:
-        labels = job.labels
+        labels = job.labels.load()
         assert labels["stale"].values.tolist() == [False, True, True]
         assert labels["label"].sel(inline=101, crossline=330, time=120) == job.classes["fault"]
         assert labels["label"].sel(inline=102, crossline=344, time=176) == job.classes["salt"]

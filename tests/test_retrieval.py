@@ -332,7 +332,7 @@ def test_order_of_verdicts_does_not_matter(index):
 
 def test_patches_are_ranked_by_their_share_of_the_evidence(index, monkeypatch):
     """As by a dense solution: accepted patches come first, then descending shares, which are the weights."""
-    monkeypatch.setattr("outcrop.retrieval.ranking.APART", 0)
+    monkeypatch.setattr("outcrop.retrieval.ranking.OVERLAP_PENALTY", 0)
     monkeypatch.setattr("outcrop.retrieval.graph.MORE", 100)  # every pair is compared by the measure
     weak = retrieve(index, PLACES, 30)
     yes, no = weak.rows[[7, 12]], weak.rows[[20, 25]]

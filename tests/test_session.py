@@ -115,6 +115,13 @@ def opened(session):
     return page
 
 
+def settled(page):
+    """Wait until the faults of the shown section are picked, and return the message of the page."""
+    page.session.geology._picker.wait()
+    page._update("geology")
+    return page.status.text
+
+
 def test_decisions_are_written_at_once(session, survey):
     """A decision is in the folder when the call returns, so that another reader has it."""
     name, place = next(iter(survey[1].items()))
@@ -124,7 +131,7 @@ def test_decisions_are_written_at_once(session, survey):
 
 
 def test_opening_the_page_changes_nothing(session, survey):
-    """No file of the job changes when a page is opened, shows sections and is closed."""
+    """No file of the job changes when a page is opened, shows sections and is closed; picked faults are stored."""
     pytest.importorskip("panel")
     from bokeh.document import Document
 
@@ -142,7 +149,9 @@ def test_opening_the_page_changes_nothing(session, survey):
     time.sleep(1.5)
     page.close()
     second.close()
-    assert files(session.path) == before
+    after = files(session.path)
+    assert {name: after[name] for name in before} == before
+    assert all(name.startswith("stages/faults/") for name in after.keys() - before)  # sticks of the shown sections
 
 
 def test_a_decision_of_another_writer_appears(session, survey):
@@ -166,13 +175,21 @@ def test_labels_stay_and_are_stale_after_a_change(session, survey):
     labelled(session, lines)
     codes = [session.labelling.codes(line) for line in lines]
     assert session.labelling.counts() == (20, 2, 0)
-    weak = session.search.weak
-    session.judge(weak.classes[0], session.search.places()[1], accept=False)
+    name, place = session.search.weak.classes[0], session.search.places()[1]
+    session.judge(name, place, accept=False)
     assert session.labelling.counts() == (20, 2, 2) and session.labelling.stale_parts(0, 3)
     labelled(session, lines[:1])
     assert session.labelling.counts() == (20, 2, 1)
     assert not session.labelling.stale_parts(0, 3) and len(session.labelling.stale_parts(1, 50)) == 1
-    np.testing.assert_array_equal(session.labelling.codes(lines[1]), codes[1])
+    changed = np.argwhere(session.labelling.codes(lines[1]) != codes[1])
+    if place[0] == lines[1]:  # the centre of the rejected patch loses the class at once
+        centre = [
+            np.argmin(abs(session.survey.volume[axis].values - at))
+            for axis, at in zip(session.survey.volume.dims[1:], place[1:], strict=True)
+        ]
+        assert changed.tolist() in ([], [centre])
+    else:
+        assert not changed.size
     with pytest.raises(ValueError, match="1 labelled line is of older decisions"):
         session.results.export("segy")
     assert "1 of them stale" in session.results.export("segy", stale=True).text
@@ -355,7 +372,7 @@ def test_messages_of_the_page_are_up_to_date(session, survey):
     session.paint(name, 0, position, [(340, 100), (350, 140)])
     session.labelling.wait()
     page._update("strokes")
-    assert page.status.text == "Ready."
+    assert settled(page) == "Ready."
     assert "the mapping learns from them when you label again" in page.labels.changed.text
     # the gallery keeps its order, and a note explains a different number of patches
     page.retrieved.show()
@@ -434,7 +451,7 @@ def test_a_change_of_line_clears_messages(session):
     page._update("work")
     assert "Undone" in page.status.text
     page.viewer.step(1)
-    assert page.status.text == "Ready."
+    assert settled(page) == "Ready."
     session.work.say("no space left", wrong=True)
     page._update("work")
     page.viewer.step(1)
@@ -939,7 +956,7 @@ def test_unusual_volumes_are_shown(name, tmp_path):
     session.decide(session.job.add_class, "fault")
     for direction in (0, 1, 2):
         page.viewer.go(direction, session.survey.volume.shape[direction] // 2)
-        assert page.viewer.plot.image.data["image"] and page.status.text == "Ready."
+        assert page.viewer.plot.image.data["image"] and settled(page) == "Ready."
         across, down = session.survey.sections.frame(direction)
         x, y = across.coordinate(across.labels[len(across) // 2]), down.coordinate(down.labels[len(down) // 2])
         place = session.survey.place(
