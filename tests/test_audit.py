@@ -120,7 +120,7 @@ def test_answers_of_another_table_are_kept_and_not_counted(job):
         (lambda job: job.audit(0), "0 clicks"),
         (lambda job: job.audit(5, of="lines"), "choose patches or samples"),
         (lambda job: job.audit(5).answer(yes=[99]), "no question 99"),
-        (lambda job: job.audit(5).answer(yes=[1], no=[1]), "say one of them"),
+        (lambda job: job.audit(5).answer(yes=[1], no=[1]), "give one answer"),
         (lambda job: job.audit(5, of="samples"), "outcrop label"),
     ],
 )
@@ -286,5 +286,5 @@ def test_wrong_samples_with_their_class_give_iou(job):
     assert "IoU" not in audit.estimates
     with pytest.raises(ValueError, match="no class 'granite'"):
         audit.answer(really={3: "granite"})
-    with pytest.raises(ValueError, match="say yes"):
+    with pytest.raises(ValueError, match="answer yes"):
         audit.answer(really={3: audit.questions["class"][3]})

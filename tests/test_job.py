@@ -418,7 +418,7 @@ def test_a_table_edited_by_hand_is_read_back_as_decisions(job):
     with pytest.raises(ValueError, match="not a table"):
         oc.Job(job.path).retrieve()
     now.iloc[:0].to_csv(job.path / "retrieved.csv", index=False)
-    with pytest.raises(ValueError, match="has no patches"):
+    with pytest.raises(ValueError, match="holds no patch"):
         oc.Job(job.path).retrieve()
 
 

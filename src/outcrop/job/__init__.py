@@ -1,1 +1,1 @@
-"""A job: what interpreters decided, what was computed from it under its keys, and the one way into the folder."""
+"""A job: the decisions of interpreters, the results computed from them, and access to the job folder."""

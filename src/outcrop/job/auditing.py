@@ -1,4 +1,4 @@
-"""Audits of a job: random patches or samples to say yes, no or cannot tell to, and what follows from the answers."""
+"""Audits of a job: random patches or samples that a person judges, and estimates of purity and IoU from the answers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 
 SUBJECTS = ("patches", "samples")
 POOL = 4000  # samples of labelled lines from which questions are drawn
-LINES = 50  # labelled lines that they are taken from at most
+LINES = 50  # maximum number of labelled lines from which questions are drawn
 TERCILES = 3  # groups of a class by the confidence of its samples
-CONTEXT = 48  # samples and traces around a patch that are shown, and twice that around a sample
+CONTEXT = 48  # samples and traces shown around a patch; twice as many around a sample
 SHEET = 6  # questions in a row of the picture
 
 
 class Population(NamedTuple):
     """The patches or samples that an audit draws from: how many each group has, and a table of candidates."""
 
-    key: str | None  # of the retrieved table, or of the votes
+    key: str | None  # of the retrieved patches, or of the votes
     table: pd.DataFrame  # class, place, along, confidence of the members
-    groups: np.ndarray  # of each member of the table
-    sizes: pd.Series  # by group
+    groups: np.ndarray  # group of each row of the table
+    sizes: pd.Series  # number of patches or samples in each group
     classes: pd.Series  # class of each group
 
 
 class Audit:
     """Random questions about the retrieved patches or the labels of a job, and estimates from the answers.
 
-    The same job, seed and number of questions give the same questions; more of them go on where fewer ended.
+    The same job, seed and number of questions give the same questions. A longer audit contains a shorter one.
 
     Parameters
     ----------
     job : Job
     clicks : int
-        Questions.
+        Number of questions.
     of : {"patches", "samples"}
         Retrieved patches, or labelled samples.
     seed : int
@@ -60,7 +60,7 @@ class Audit:
         if of not in SUBJECTS:
             raise ValueError(f"An audit of {of!r} is unknown; choose {' or '.join(SUBJECTS)}.")
         if int(clicks) != clicks or clicks < 1:
-            raise ValueError(f"An audit has {clicks} clicks; choose a whole number from 1 on, 30 for instance.")
+            raise ValueError(f"An audit has {clicks} clicks; choose a whole number of at least 1, for instance 30.")
         self.job, self.of, self.seed = job, of, int(seed)
         self.population = patches(job) if of == "patches" else samples(job, self.seed)
         chosen = draw_order(self.population.groups, int(clicks), seed=self.seed)
@@ -71,7 +71,7 @@ class Audit:
 
     @property
     def questions(self) -> pd.DataFrame:
-        """One row a question, numbered from 1: class, place, direction, and the answer where it was given."""
+        """Return one row for each question, numbered from 1: class, place, direction and answer, if any."""
         names = self.job.plan.names
         given = {(names.get(one["class"]), *one["place"], one["along"]): one["answer"] for one in self._answers()}
         keys = self._questions[["class", *self.job.volume.dims, "along"]].itertuples(index=False, name=None)
@@ -84,13 +84,14 @@ class Audit:
         unknown: npt.ArrayLike = (),
         really: Mapping[int, str] | None = None,
     ) -> None:
-        """Keep answers to questions, given by their numbers, as one decision.
+        """Record answers to questions, given by number, as one act.
 
         Parameters
         ----------
         yes, no, unknown : sequence of int
+            Numbers of questions.
         really : dict, optional
-            Number -> class that a wrong sample really is; where all wrong ones have one, `estimates` has IoU.
+            Number -> true class of a wrong sample; `estimates` has IoU if all wrong samples have a true class.
         """
         firsts = self.job.plan.firsts
         for name in (really or {}).values():
@@ -104,7 +105,7 @@ class Audit:
                 if number not in self._questions.index:
                     raise ValueError(f"There is no question {number}; answer 1 to {len(self._questions)}.")
                 if given.setdefault(number, answer) != answer:
-                    raise ValueError(f"Question {number} is answered {given[number]} and {answer}; say one of them.")
+                    raise ValueError(f"Question {number} is answered {given[number]} and {answer}; give one answer.")
         entries = []
         for number, answer in sorted(given.items()):
             row = self._questions.loc[number]
@@ -116,26 +117,28 @@ class Audit:
             if number in truths:
                 entry["really"] = firsts[truths[number]]
                 if truths[number] == row["class"]:
-                    raise ValueError(f"Question {number} is labelled {row['class']}; say yes if that is what it is.")
+                    raise ValueError(
+                        f"Question {number} is labelled {row['class']}; answer yes, or name another class."
+                    )
             entries.append(entry)
         if entries:
             self.job._decide(*entries)
 
     @property
     def estimates(self) -> pd.DataFrame:
-        """Share of right ones by class and of all, with intervals of 95 %, from the answers given so far.
+        """Return the share of right answers by class and in all, with 95 % intervals.
 
-        Of samples also IoU with its interval (of all: its mean), where the true class of every wrong one was given.
-        What no answer tells about is NaN.
+        Audits of samples also give IoU and mean IoU with intervals, if the true class of every wrong sample is known.
+        Classes without an answer have NaN.
         """
         answers = self._answers()
         known = [one for one in answers if one["answer"] != "unknown"]
         groups, right = [one["stratum"] for one in known], [one["answer"] == "yes" for one in known]
         sizes, rows = self.population.sizes, []
-        wholes: list[str | None] = [*dict.fromkeys(self.population.classes), None]
-        for name in wholes:
-            counted = np.ones(len(sizes), bool) if name is None else self.population.classes == name
-            found = estimate(sizes.index, np.where(counted, sizes, 0), groups, right)
+        scopes: list[str | None] = [*dict.fromkeys(self.population.classes), None]
+        for name in scopes:
+            inside = np.ones(len(sizes), bool) if name is None else self.population.classes == name
+            found = estimate(sizes.index, np.where(inside, sizes, 0), groups, right)
             first = None if name is None else self.job.plan.firsts.get(name)
             asked = [one["answer"] for one in answers if first in (None, one["class"])]
             interval = (found.low, found.high) if found.answers else (np.nan, np.nan)
@@ -146,11 +149,11 @@ class Audit:
         return pd.DataFrame(rows).join(self._iou(known), on="class")
 
     def _iou(self, known: list[Entry]) -> pd.DataFrame:
-        """Return IoU of every class and their mean, with intervals; of classes that an answer is about."""
+        """Return IoU of every class and the mean IoU, with intervals; empty if a wrong sample lacks its true class."""
         if self.of != "samples" or not known or any(one["answer"] == "no" and "really" not in one for one in known):
             return pd.DataFrame()
         names = self.job.plan.names
-        said = [names.get(one["class"], one["class"]) for one in known]
+        judged = [names.get(one["class"], one["class"]) for one in known]
         really = [str(one.get("really", one["class"])) for one in known]
         truths = [str(names.get(true, one["class"])) for true, one in zip(really, known, strict=True)]
         classes = list(dict.fromkeys([*self.population.classes, *truths]))
@@ -158,18 +161,18 @@ class Audit:
         found = iou_estimates(self.population.sizes, self.population.classes, groups, truths, classes)
         rows = {name: {"IoU": one.share, "IoU_low": one.low, "IoU_high": one.high} for name, one in found.items()}
         table = pd.DataFrame.from_dict(rows, orient="index")
-        missing = [name for name in classes if name not in {*said, *truths}]
+        missing = [name for name in classes if name not in {*judged, *truths}]
         table.loc[missing + ["all"] * bool(missing)] = np.nan
         return table
 
     @property
     def older(self) -> int:
-        """Answers about patches, or about samples, of older decisions, which are kept and not counted here."""
+        """Return the number of answers about results of older decisions; they are kept and not counted here."""
         answers = [one for one in self.job.plan.state.audits if one["subject"] == self.of]
         return len(answers) - len(self._answers())
 
     def picture(self, number: int) -> tuple[np.ndarray, tuple[int, int, int, int]]:
-        """Return amplitudes around a question, rows downwards, and the patch or sample in them: top, left, size."""
+        """Return amplitudes around a question, rows downwards, and its place in them: top, left, height and width."""
         row = self._questions.loc[number]
         grid, volume = self.job._grid(self.job.plan), self.job.volume
         direction = DIRECTIONS.index(row["along"])
@@ -207,13 +210,13 @@ class Audit:
         return path
 
     def _answers(self) -> list[Entry]:
-        """Return the answers about what is audited here."""
+        """Return the answers about the patches or votes of this audit."""
         subject = (self.of, self.population.key)
         return [one for one in self.job.plan.state.audits if (one["subject"], one["of"]) == subject]
 
 
 def patches(job: "Job") -> Population:
-    """Return the retrieved patches of the decisions in force, in groups that look alike."""
+    """Return the retrieved patches of the present decisions, in groups of similar patches."""
     weak = job.retrieve()
     table = weak.table[["class", *job.volume.dims, "along", "row"]].assign(confidence=weak.weights)
     table = table[table["row"] >= 0].reset_index(drop=True)
@@ -249,17 +252,17 @@ def samples(job: "Job", seed: int) -> Population:
 def _line_samples(
     job: "Job", labels: xr.Dataset, line: int, n: int, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """Return some labelled samples of a line, and how many samples there are of each class and level of confidence."""
+    """Return random labelled samples of a line, and the number of its samples by class and level of confidence."""
     direction, vertical = job.plan.along, str(job.volume.dims[2])
     along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
     section = labels.isel({along: line})
     codes = section["label"].values
     painted = marked_sections(job, job.plan)[0].get((direction, line), np.zeros_like(codes))
     confirmed = job_confirmed(job, job.plan).codes(line)
-    counted = labelled(codes) & (painted == 0) & (confirmed == 0)
-    traces, times = np.nonzero(counted)
-    names = np.array(["", *labels.attrs["classes"]])[codes[counted]]
-    confidence = section["confidence"].values[counted]
+    eligible = labelled(codes) & (painted == 0) & (confirmed == 0)
+    traces, times = np.nonzero(eligible)
+    names = np.array(["", *labels.attrs["classes"]])[codes[eligible]]
+    confidence = section["confidence"].values[eligible]
     level = np.minimum(confidence.astype(int) * TERCILES // 256, TERCILES - 1)
     counts = pd.DataFrame({"class": names, "level": level}).value_counts(sort=False)
     some = rng.choice(len(names), min(n, len(names)), replace=False)

@@ -1,4 +1,4 @@
-"""Bodies of a job as files: a table, tops and bases as horizons, pictures and a page."""
+"""Geobodies of a job as files: a table, tops and bases as horizons, pictures and a page."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def job_bodies(
     memory: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[Bodies, xr.Dataset, list[str]]:
-    """Return the bodies of the labels of a job.
+    """Return the geobodies in the labels of a job.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ def job_bodies(
     min_samples, velocity, memory
         As for `outcrop.bodies`.
     fuse : bool, optional
-        Label the lines across too and let the votes of both directions count; by default where every line is labelled.
+        Also label the lines of the other direction and add their votes; by default if every line is labelled.
     stale : bool
-        Take lines of older decisions too; refused otherwise.
+        Use stale lines too; refused otherwise.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
 
@@ -70,7 +70,7 @@ def job_bodies(
     -------
     found : Bodies
     labels : Dataset
-        What they were found in.
+        The labels in which the bodies were found.
     notes : list of str
         Sentences on incomplete labels, directions that disagree and units.
     """
@@ -91,19 +91,19 @@ def _notes(job: "Job", found: Bodies, labels: xr.Dataset, done: int) -> list[str
     direction, notes = job.plan.along, []
     along, across, n_lines = DIRECTIONS[direction], DIRECTIONS[1 - direction], job.volume.shape[direction]
     if done < n_lines:
-        notes.append(f"{done} of {counted(n_lines, f'{along}s', 'are')} labelled; bodies end where labels do")
+        notes.append(f"{done} of {counted(n_lines, f'{along}s', 'are')} labelled; bodies end where the labels end")
     if not labels.attrs["fused"] and can_fuse(job):
-        notes.append(f"labels of {along}s alone; --fuse lets those of {across}s count too")
+        notes.append(f"labels of {along}s alone; --fuse adds the votes of {across}s")
     for name, share in labels.attrs.get("one_sided", {}).items():
         notes.append(
-            f"{name}: {along}s and {across}s agree on {share:.0%} of it, so the {along}s alone count for it; "
-            "structures with one strike, such as faults, show on the lines across it"
+            f"{name}: labels of {along}s and {across}s agree on {share:.0%} of its samples, so only {along}s count for "
+            "it; structures with one strike, such as faults, are visible on lines across their strike"
         )
     return notes + [text for unit, text in UNITS.items() if (found.table["unit"] == unit).any()]
 
 
 def read_tops(job: "Job", files: Mapping[str, str | Path]) -> dict[str, pd.DataFrame]:
-    """Return horizons to compare tops with, by class, from a file for each class; see `read_horizon`."""
+    """Read the horizon of each class with which its top is compared; see `read_horizon`."""
     for name in files:
         if name not in job.classes:
             raise ValueError(f"Class {name!r} of a top is unknown; choose one of {', '.join(job.classes)}.")
@@ -111,7 +111,7 @@ def read_tops(job: "Job", files: Mapping[str, str | Path]) -> dict[str, pd.DataF
 
 
 def top_misfits(found: Bodies, tops: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return how far the top of the largest body of each class lies from a horizon; see `horizon_misfit`."""
+    """Return the misfit between the top of the largest body of each class and a horizon; see `horizon_misfit`."""
     rows = []
     for name, horizon in tops.items():
         known = (name, 1) in found.outlines
@@ -123,8 +123,8 @@ def top_misfits(found: Bodies, tops: Mapping[str, pd.DataFrame]) -> pd.DataFrame
 def write_bodies(job: "Job", folder: str | Path, **options: Any) -> tuple[Bodies, list[str]]:
     """Write the bodies of a job into a new folder: bodies.csv, tops and bases, pictures, report.html.
 
-    Horizons are csv, and IRAP classic points (.poi) where the trace headers have X and Y. `options` are those of
-    `job_bodies`.
+    Horizons are csv, and also IRAP classic points (.poi) if the trace headers have X and Y. Parameters `options` are
+    those of `job_bodies`.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def write_bodies(job: "Job", folder: str | Path, **options: Any) -> tuple[Bodies
         trace_coordinates(job.volume, *(axis[at] for axis, at in zip(job.axes, live, strict=False)))
     except (ValueError, OSError) as error:
         volume, kinds = None, [".csv"]
-        notes.append(f"{str(error).rstrip('.')}: horizons as csv alone")
+        notes.append(f"{str(error).rstrip('.')}: horizons are written as csv only")
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     with writer as aside:
         aside.mkdir()

@@ -1,4 +1,4 @@
-"""What the last stroke changed."""
+"""Effect of the last stroke on the labels of a line."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def changes(job: "Job", line: int) -> dict[str, Any]:
-    """Return what the last stroke changed on a line; see `Job.changes`."""
+    """Return which labels of a line the last stroke changed; see `Job.changes`."""
     plan, entries = job.plan, job.log.entries
     in_force = {stroke["id"] for stroke in plan.state.strokes}
     acts = [
         entry.get("group", entry["id"]) for entry in entries if entry["what"] in STROKES and entry["id"] in in_force
     ]
     if not acts:
-        raise ValueError(f"{job.path} has no strokes whose effect could be shown; paint one first.")
+        raise ValueError(f"{job.path} has no strokes; paint one first.")
     before = fold([entry for entry in entries if entry.get("group", entry["id"]) != acts[-1]])
     plans = [resolve(plan.volume, before, plan.codes, plan.joined), plan]
     found = [label_view(job, one)[0] for one in plans]

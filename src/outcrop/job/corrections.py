@@ -1,4 +1,4 @@
-"""What is painted, excluded or rejected on a line decides its votes when they are read."""
+"""Corrections of votes by strokes, rejected patches and exemplars, applied when the votes of a line are read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,27 +8,28 @@ import numpy as np
 from scipy.ndimage import distance_transform_edt
 
 
-def from_nearest(votes: np.ndarray, empty: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Return votes in which an empty sample has those of the nearest one with votes, without its excluded classes.
+def from_nearest(votes: np.ndarray, empty: np.ndarray, excluded: np.ndarray) -> np.ndarray:
+    """Return votes in which empty samples have the votes of the nearest sample, without their excluded classes.
 
     Parameters
     ----------
     votes : uint8 array, shape (n_classes, n_traces, n_samples)
     empty : bool array, shape (n_traces, n_samples)
-    gone : bool array, shape (n_classes, n_traces, n_samples)
-        Classes that are excluded.
+        Samples without votes.
+    excluded : bool array, shape (n_classes, n_traces, n_samples)
+        Excluded classes of each sample.
 
     Examples
     --------
     >>> votes = np.array([[[255, 255, 0]], [[0, 0, 255]]], np.uint8)  # of fault and of salt
-    >>> gone = np.array([[[0, 1, 0]], [[0, 0, 0]]], bool)  # the sample in the middle is no fault
-    >>> votes[gone] = 0
-    >>> from_nearest(votes, ~votes.any(axis=0), gone)[:, 0].tolist()
+    >>> excluded = np.array([[[0, 1, 0]], [[0, 0, 0]]], bool)  # the sample in the middle is no fault
+    >>> votes[excluded] = 0
+    >>> from_nearest(votes, ~votes.any(axis=0), excluded)[:, 0].tolist()
     [[255, 0, 0], [0, 255, 255]]
     """
     found = votes.copy()
-    for classes in np.unique(gone[:, empty], axis=1).T:  # samples with the same classes excluded
-        here = empty & (gone == classes[:, None, None]).all(axis=0)
+    for classes in np.unique(excluded[:, empty], axis=1).T:  # samples with the same classes excluded
+        here = empty & (excluded == classes[:, None, None]).all(axis=0)
         source = votes[~classes].any(axis=0)
         if source.any():
             nearest = distance_transform_edt(~source, return_distances=False, return_indices=True)
@@ -38,7 +39,7 @@ def from_nearest(votes: np.ndarray, empty: np.ndarray, gone: np.ndarray) -> np.n
 
 @dataclass(eq=False)
 class Corrections:
-    """Votes of lines under the strokes on them and the patches rejected there.
+    """Corrections of the votes of lines by strokes, rejected patches and exemplars.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ class Corrections:
         return found
 
     def codes(self, line: int) -> np.ndarray:
-        """Return the codes painted on a line, on it or where a painted section crosses it, and those of its clicks."""
+        """Return the codes painted on a line or on sections that cross it, and the codes of exemplars on it."""
         codes = np.zeros(self.section_shape, np.uint8)
         for code, trace, sample in self.clicked_on.get(line, ()):
             codes[trace, sample] = code + 1
@@ -139,8 +140,8 @@ class Corrections:
         if empty.any():
             votes = from_nearest(votes, empty, gone)
         empty &= ~votes.any(axis=0)
-        for one, name, there in zip(votes, classes, ~gone, strict=True):
-            one[empty & there] = 255 if name == self.background else 1
+        for one, name, allowed in zip(votes, classes, ~gone, strict=True):
+            one[empty & allowed] = 255 if name == self.background else 1
         for one, code in zip(votes, codes, strict=True):
             one[labelled & (painted > 0)] = 0
             one[labelled & (painted == (-1 if code is None else code + 1))] = 255

@@ -1,4 +1,4 @@
-"""What an index or labels will cost, in seconds and bytes, measured on a small part of the work itself."""
+"""Estimates of the time and disk space that an index or labels need, measured on a small part of the work."""
 
 import shutil
 import tempfile
@@ -28,14 +28,14 @@ from outcrop.volumes.identity import line_digest
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-PATCHES = 64  # described by each thread to see how long they take
-LINES = 2  # labelled by each thread for the same reason
-START = 4.0  # seconds until processes of a local cluster run and have loaded the package
-SPENT = 3.0  # seconds until a command has loaded what it needs and looked at the volume, and to end it
+PATCHES = 64  # described by each thread for the measurement
+LINES = 2  # labelled by each thread for the measurement
+START = 4.0  # seconds until the processes of a local cluster have started and loaded the package
+SPENT = 3.0  # seconds in which a command loads libraries, opens the volume and ends
 
 
 class Cost(NamedTuple):
-    """What a stage takes: how many patches or lines, seconds, and bytes on the disk."""
+    """Cost of a stage: number of patches or lines, seconds, and bytes on the disk."""
 
     units: int
     seconds: float
@@ -45,8 +45,8 @@ class Cost(NamedTuple):
 def index_cost(volume: xr.DataArray, grid: PatchGrid, options: IndexOptions, *, workers: int | None = None) -> Cost:
     """Return the cost of the index of a grid.
 
-    As many patches as a block holds would be read from neighbouring places, so a few are taken at each of three places
-    of the survey, by as many threads as will work: what threads take from each other is measured with them.
+    A few patches at each of three places of the survey are described, by as many threads as the index will use, so that
+    the measurement includes the competition between threads.
 
     Parameters
     ----------
@@ -54,22 +54,22 @@ def index_cost(volume: xr.DataArray, grid: PatchGrid, options: IndexOptions, *, 
     grid : PatchGrid
     options : IndexOptions
     workers : int, optional
-        Processes; threads, one a core, by default.
+        Number of processes; by default threads, one for each core.
     """
     measure, threads = indexed_measure(asdict(options)), workers or n_cores()
     parts = _places(len(grid), PATCHES, threads)
     first = np.nan_to_num(grid.extract(volume, slice(0, min(2, len(grid)))))
-    measure.describe(first, workers=1)  # kernels and windows are there
+    measure.describe(first, workers=1)  # prepares kernels and windows before the clock starts
 
     def described(rows: np.ndarray) -> np.ndarray:
         return np.asarray(measure.describe(np.nan_to_num(grid.extract(volume, rows)), workers=1))
 
     begin = time.perf_counter()
     found = np.concatenate(list(map_blocks(described, parts, workers=threads)))
-    a_patch = (time.perf_counter() - begin) / len(found)
+    per_patch = (time.perf_counter() - begin) / len(found)
     lines = sum(1 for _ in grid.lines())
-    # every block looks at the lines that its patches lie on: a line at the end of one is read for the next again
-    seconds = SPENT + len(grid) * a_patch + (lines + len(grid) / BLOCK) * _digest_seconds(volume) / threads
+    # every block checks the lines of its patches, so a line shared by two blocks is read twice
+    seconds = SPENT + len(grid) * per_patch + (lines + len(grid) / BLOCK) * _digest_seconds(volume) / threads
     return Cost(len(grid), seconds + (START if workers else 0), len(grid) * _stored(found) / len(found))
 
 
@@ -82,7 +82,7 @@ def label_cost(
     progress: Any = None,
     **where: Any,
 ) -> Cost:
-    """Return the cost of the labels of lines that are missing; the mapper is fitted, and kept, where none is stored.
+    """Return the cost of labelling the lines without current labels; the mapper is fitted and stored if it is missing.
 
     Parameters
     ----------
@@ -90,9 +90,9 @@ def label_cost(
     lines : list of int, optional
         Survey labels; by default all.
     options : dict, optional
-        Mapping and seed, where they are not those of the job.
+        Mapping and seed, if they differ from those of the job.
     workers : int, optional
-        Processes; threads, one a core, by default.
+        Number of processes; by default threads, one for each core.
     progress, **where
         As for `Job.label`: ``device`` and ``memory``.
     """
@@ -113,18 +113,19 @@ def label_cost(
     list(line_votes(job.volume, grid, mapper, axis[every[:1]], **where))
     begin = time.perf_counter()
     votes = [votes for _, votes in line_votes(job.volume, grid, mapper, axis[some], **where)]
-    a_line = (time.perf_counter() - begin) / len(some)
+    per_line = (time.perf_counter() - begin) / len(some)
     writing, size = _written(votes, [str(name) for name in mapper.classes_])
-    seconds = SPENT + len(left) * (a_line + (writing + _digest_seconds(job.volume)) / threads)
+    seconds = SPENT + len(left) * (per_line + (writing + _digest_seconds(job.volume)) / threads)
     return Cost(len(left), seconds + (START if workers else 0), len(left) * size)
 
 
 def check_disk(folder: Path, needed: float) -> None:
-    """Refuse work whose results do not fit on the disk of a folder, which may not exist yet."""
+    """Raise an error if results do not fit on the disk of a folder, which may not exist yet."""
     place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
     free = shutil.disk_usage(place).free
     if needed > free:
-        free += sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())  # a part may be done already
+        # earlier results in the folder may be part of the work
+        free += sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     if needed > free:
         raise ValueError(
             f"{folder} needs about {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free there; free some space, "
@@ -133,7 +134,7 @@ def check_disk(folder: Path, needed: float) -> None:
 
 
 def _places(n: int, count: int, threads: int) -> list[np.ndarray]:
-    """Return rows of patches, `count` for every thread, from three places of the grid; at least one slice a thread."""
+    """Return rows of patches, `count` for every thread, from three places of the grid, in parts for the threads."""
     size = max(1, min(count * threads, n) // 3)
     starts = sorted({0, max(0, n // 2 - size // 2), n - size})
     rows = np.unique(np.concatenate([np.arange(start, start + size) for start in starts]))
@@ -141,21 +142,21 @@ def _places(n: int, count: int, threads: int) -> list[np.ndarray]:
 
 
 def _digest_seconds(volume: xr.DataArray) -> float:
-    """Return the seconds to read a line and take its digest."""
+    """Return the seconds to read a line and compute its digest."""
     begin = time.perf_counter()
     line_digest(volume[len(volume) // 2].values)
     return time.perf_counter() - begin
 
 
 def _stored(features: np.ndarray) -> float:
-    """Return the bytes of descriptors as an index keeps them."""
+    """Return the bytes that descriptors take in an index."""
     with tempfile.TemporaryDirectory() as folder:
         array = zarr.create_array(Path(folder) / "f.zarr", data=features, chunks=features.shape, **feature_codecs())
         return stored_bytes(array)
 
 
 def _written(votes: Sequence[np.ndarray], classes: Sequence[str]) -> tuple[float, float]:
-    """Return seconds and bytes of the votes of a line as a job keeps them."""
+    """Return the seconds and bytes that storing the votes of one line takes."""
     with tempfile.TemporaryDirectory() as folder:
         store = VoteStore.make(Path(folder), (len(votes), *votes[0].shape[1:]), classes)
         begin = time.perf_counter()

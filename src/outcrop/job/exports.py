@@ -1,4 +1,4 @@
-"""Labels of a job in the user's world, with what they were made from."""
+"""Export of the labels of a job, with their provenance."""
 
 import re
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def export(
     memory: int | None = None,
     labels: xr.Dataset | None = None,
 ) -> str:
-    """Write labels of a job; see `Job.export`. Other labels than the job's, for instance of a net, where given."""
+    """Write the labels of a job, or given labels, for instance of a net; see `Job.export`."""
     path = Path(path)
     kind = path.suffix.lower()
     if kind and kind not in (*SEGY, *ARRAYS, ".zarr") and not path.is_dir():
@@ -57,8 +57,8 @@ def export(
     lines = checked_lines(job, stale=stale or labels is not None)
     if table_file.is_edited(job):
         job._note(
-            f"{job.path / table_file.TABLE} was edited by hand; the labels are of the table before the edit, until the "
-            "next label."
+            f"{job.path / table_file.TABLE} was edited by hand; the labels do not contain the edit until the next "
+            "'outcrop label'."
         )
     total, count = job.plan.volume["shape"][job.plan.along], sum(lines.values())
     words = [f"{len(lines)} of {counted(total, 'lines')} labelled"]
@@ -88,7 +88,7 @@ def export(
 
 
 def _training_set(job: "Job", labels: xr.Dataset, path: Path, lines: dict[int, bool], seed: int) -> None:
-    """Write the retrieved patches that lie on labelled lines, with their labels."""
+    """Write a training set of the retrieved patches on labelled lines."""
     plan = job.plan
     weak = retrieved.weak_labels(job, plan)
     inside = np.isin(weak.starts[:, 1], list(lines)) & (weak.starts[:, 0] == plan.along) & (weak.rows >= 0)
@@ -111,7 +111,7 @@ def with_masks(labels: xr.Dataset) -> xr.Dataset:
 
 
 def _mask_block(codes: xr.DataArray, code: int, key: Any) -> np.ndarray:
-    """Return where a block of a volume holds a code."""
+    """Return a block of a volume as a mask: 1 at samples with a code, 0 elsewhere."""
     mask: np.ndarray = np.equal(codes[key].values, code)
     return mask.astype(np.uint8)
 
@@ -127,5 +127,5 @@ def with_scores(job: "Job", labels: xr.Dataset) -> xr.Dataset:
 
 
 def _score_blocks(view: Labels, names: Sequence[str], key: Any) -> np.ndarray:
-    """Return the shares of some classes, given by position, in a block of a volume."""
+    """Return the scores of classes, given by position, in a block of a volume."""
     return np.stack([view.score_block(name, key[1:]) for name in np.array(names, object)[key[0]]])

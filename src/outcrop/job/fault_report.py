@@ -1,4 +1,4 @@
-"""A page about fault sticks: drawn over sections, a crossline and a slice, and the table of their surfaces."""
+"""Report page on fault sticks: sections and a slice with sticks, and the table of fault surfaces."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +15,9 @@ from outcrop.report import write_report
 from outcrop.volumes.axes import nearest_label
 from outcrop.words import counted
 
-SECTIONS = 3  # drawn of those with sticks
+SECTIONS = 3  # lines with sticks that are drawn
 LARGEST = 20  # surfaces in the table
-TRACES = 40_000  # of a slice that are read; of larger surveys every second, third, ... line
+TRACES = 40_000  # read of a slice at most; larger surveys are read at every second, third, ... line
 
 
 def write_fault_report(
@@ -46,7 +46,7 @@ def write_fault_report(
     scores : dict, optional
         As `stick_scores` gives it.
     labels : Dataset, optional
-        Labels to draw below sticks, where they show a section.
+        Labels to draw below the sticks, on labelled sections.
     facts : dict, optional
         How the sticks were made.
     """
@@ -58,7 +58,7 @@ def write_fault_report(
         shown = labels.sel({name: label}) if labels is not None and name == along else None
         shown = shown if shown is not None and shown["label"].values.any() else None
         ax = plots.sticks(section_at(volume, name, label), sticks, truth=truth, labels=shown)
-        words = "Sticks" if name == along else f"Where surfaces of {along} sticks cross"
+        words = "Sticks" if name == along else f"Fault surfaces of {along} sticks"
         figures.append((ax, f"{words}, {name} {label:g}."))
     sections: dict[str, Any] = {
         "Surfaces": table,
@@ -71,11 +71,11 @@ def write_fault_report(
 
 
 def drawn_places(volume: xr.DataArray, sticks: pd.DataFrame) -> tuple[str, list[tuple[str, float]]]:
-    """Return the direction of most sticks, and some sections along it, one across them and a slice: name and label."""
+    """Return the direction of most sticks, and axis and label of the sections to draw: along it, across it, a slice."""
     if not len(sticks):
         return "", []
-    on = {number: DIRECTIONS[direction_of(points)] for number, points in sticks.groupby("stick")}
-    directions = sticks["stick"].map(on)
+    direction_of_stick = {number: DIRECTIONS[direction_of(points)] for number, points in sticks.groupby("stick")}
+    directions = sticks["stick"].map(direction_of_stick)
     along = directions.mode()[0]
     lines = np.unique(sticks.loc[directions == along, along])
     chosen = lines[np.unique(np.linspace(0, len(lines) - 1, SECTIONS + 2).round().astype(int)[1:-1])]
@@ -87,7 +87,7 @@ def drawn_places(volume: xr.DataArray, sticks: pd.DataFrame) -> tuple[str, list[
 
 
 def section_at(volume: xr.DataArray, name: str, label: float) -> xr.DataArray:
-    """Return a section or a slice of a volume; a slice of a large one on every second, third, ... line."""
+    """Return a section or a slice of a volume; a slice of a large volume has every second, third, ... line."""
     if name not in DIRECTIONS:
         step = int(np.ceil(np.sqrt(volume.shape[0] * volume.shape[1] / TRACES)))
         volume = volume.isel(inline=slice(None, None, step), crossline=slice(None, None, step))

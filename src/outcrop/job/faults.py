@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from outcrop.job.core import Job
 
 VERSION = 3  # of the picking; a new version picks all sticks again
-NEAR = 2  # traces from a stick within which a label counts for it
-BRIDGED = 12  # samples of another label that do not cut a stick
+NEAR = 2  # traces around a stick in which labels count for it
+BRIDGED = 12  # samples of another label, at most, that do not cut a stick
 STROKE = 3.0  # radius in samples of the stroke that accepts or rejects a stick
-VERDICTS: dict[str, dict[str, Any]] = {  # verdict -> what its stroke is
+VERDICTS: dict[str, dict[str, Any]] = {  # verdict -> fields of its stroke
     "accept": {"what": "stroke", "stick": True},
     "reject": {"what": "exclude", "stick": True},
     "forget": {"what": "stroke"},
 }
-FAULT = "fault"  # word by which a class of faults is recognised
+FAULT = "fault"  # part of the name by which a class of faults is recognised
 
 
 def fault_class(job: "Job", name: str | None = None) -> str:
-    """Return the class of faults: the given one, else that of the last verdict on a stick, else the one named fault."""
+    """Return the class of faults: the given one, that of the last verdict on a stick, or the one named fault."""
     if name is not None:
         return job.plan.names[job._class(name)]
     plan = job.plan
@@ -90,19 +90,19 @@ def all_sticks(
         if progress:
             progress("picking faults", done, len(missing))
     job.stages.note("faults", key)
-    # of a line without a fault the file holds a line end
+    # the file of a line without faults holds only a line end
     return assembled([pd.read_csv(file) for file in files.values() if file.stat().st_size > 2], job.volume)
 
 
 def _kept_picks(job: "Job", threshold: float = THRESHOLD) -> tuple[str, Path]:
-    """Return key and folder of the lines that were picked with a threshold."""
+    """Return key and folder of the sticks that were picked with a threshold."""
     inputs = {"volume": job.plan.volume["digest"], "weights": weights_digest(), "along": DIRECTIONS[job.plan.along]}
     key = job.stages.begin("faults", inputs | {"version": VERSION, "threshold": threshold, "neighbours": NEIGHBOURS})
     return key, job.stages.path("faults", key)
 
 
 def picked_lines(job: "Job") -> list[float]:
-    """Return the survey labels of the lines that were picked already."""
+    """Return the survey labels of the lines whose sticks are stored."""
     _, folder = _kept_picks(job)
     return [line for line in job.axes[job.plan.along].tolist() if (folder / f"{line}.csv").is_file()]
 
@@ -115,23 +115,23 @@ def sticks_of_class(
     threshold: float = THRESHOLD,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the sticks of a class: the accepted ones, and those where the labels show it; joined into surfaces.
+    """Return the sticks of a class: accepted sticks, and picked sticks along its labels; joined into surfaces.
 
-    The exemplars, verdicts and strokes of the class say which faults are meant: its labels follow them, and a stick is
-    cut to the part on which the labels agree. What is painted counts at once, before the line is labelled again.
+    A picked stick is cut to the part that has labels of the class, which follow exemplars, verdicts and strokes.
+    Strokes count at once, before the line is labelled again.
 
     Parameters
     ----------
     job : Job
     name : str, optional
-        The class; the one whose name holds the word fault by default.
+        The class; by default the one that `fault_class` finds.
     lines : sequence of int, optional
         Survey labels; by default all labelled lines, and all sections with an accepted stick.
 
     Returns
     -------
     DataFrame
-        As `outcrop.fault_sticks`, and whether a stick was ``accepted``; see `accepted_sticks`.
+        As `outcrop.fault_sticks`, with the column ``accepted``; see `accepted_sticks`.
     """
     name = fault_class(job, name)
     accepted, rejected = accepted_sticks(job, name), rejected_sticks(job, name)
@@ -142,7 +142,7 @@ def sticks_of_class(
     if not positions and not len(accepted):
         raise ValueError(
             f"{job.path} has no labels on the lines asked for; run 'outcrop label' first, or 'outcrop faults VOLUME' "
-            "for all faults."
+            "to pick all faults."
         )
     parts = [accepted]
     if positions:
@@ -168,7 +168,7 @@ def judged_sticks(
     ----------
     job : Job
     name : str or None
-        The class that sticks were accepted to; None where there is no such class yet.
+        The class of accepted sticks; None if the job has no class of faults yet.
     lines, threshold, progress
         As for `all_sticks`.
 
@@ -193,9 +193,9 @@ def judged_sticks(
 
 
 def accepted_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
-    """Return the sticks of a class as a person decided on them: accepted, extended and imported ones.
+    """Return the accepted, extended and imported sticks of a class.
 
-    What was painted over one later, as another class or by erasing, is gone. Of two sticks within three traces of each
+    Parts that were later erased or painted as another class are left out. Of two sticks within three traces of each
     other the one of the later act counts.
 
     Returns
@@ -207,7 +207,7 @@ def accepted_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
 
 
 def rejected_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
-    """Return the sticks that a person rejected, where nothing was painted over them and no verdict was cleared since.
+    """Return the rejected sticks of a class, without parts that were later painted over or whose verdict was cleared.
 
     Returns
     -------
@@ -218,7 +218,7 @@ def rejected_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
 
 
 def _decided_sticks(job: "Job", name: str, what: str) -> pd.DataFrame:
-    """Return the sticks of a class that strokes ("stroke") accept or ("exclude") reject, where these are in force."""
+    """Return the sticks of a class whose verdict still holds: accepted ("stroke") or rejected ("exclude") ones."""
     plan, dims = job.plan, list(job.volume.dims)
     first, code = plan.firsts[name], plan.classes[name]
     painted, excluded = marked_sections(job, plan)
@@ -241,12 +241,12 @@ def _decided_sticks(job: "Job", name: str, what: str) -> pd.DataFrame:
 
 
 def _numbered(job: "Job", sticks: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return sticks as one table, counted through."""
+    """Return sticks as one table, numbered from 0."""
     return assembled([stick.assign(stick=0) for stick in sticks], job.volume)
 
 
 def _shown_by_labels(job: "Job", name: str) -> Callable[[int], np.ndarray]:
-    """Return what gives, for the position of a line, where its labels show a class, shape (n_traces, n_samples)."""
+    """Return a function from the position of a line to its samples near a class, a mask (n_traces, n_samples)."""
     code, labels, (painted, _) = job.classes[name], job.labels["label"], marked_sections(job, job.plan)
     direction = job.plan.along
 
@@ -263,7 +263,7 @@ def _shown_by_labels(job: "Job", name: str) -> Callable[[int], np.ndarray]:
 def _parts(
     job: "Job", sticks: pd.DataFrame, judged: pd.DataFrame, shown: Callable[[int], np.ndarray] | None = None
 ) -> pd.DataFrame:
-    """Return the parts of sticks where no stick was judged and, given where they are `shown`, that lie there."""
+    """Return the parts of sticks that follow no judged stick and lie in the masks that `shown` gives for lines."""
     direction = job.plan.along
     along, parts = DIRECTIONS[direction], []
     judged = judged[judged["along"] == along]
@@ -279,7 +279,7 @@ def _parts(
 def _cut(
     job: "Job", points: pd.DataFrame, shown: np.ndarray, others: Sequence[pd.DataFrame] = ()
 ) -> list[pd.DataFrame]:
-    """Return the parts of one stick inside a mask of shape (n_traces, n_samples), and not along one of some others."""
+    """Return the parts of one stick inside a mask of shape (n_traces, n_samples) and not along another stick."""
     vertical, samples = str(job.volume.dims[2]), job.axes[2]
     every, columns = _course(job, points)
     inside = np.pad(shown[columns, every], BRIDGED)
@@ -290,7 +290,7 @@ def _cut(
         far = np.full(len(samples), np.inf)
         far[theirs] = their_columns
         taken = np.abs(columns - far[every]) <= APART
-        inside &= ~binary_opening(taken, np.ones(shortest))  # sticks that cross share less
+        inside &= ~binary_opening(taken, np.ones(shortest))  # sticks that only cross share fewer samples
     if inside.all():
         return [points]
     runs, count = label(inside)
@@ -308,7 +308,7 @@ def _cut(
 
 
 def _course(job: "Job", points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of the samples from the top of a stick to its base, and of its trace at each of them."""
+    """Return the positions of the samples of a stick from top to base, and the position of its trace at each sample."""
     vertical, samples = str(job.volume.dims[2]), job.axes[2]
     direction = direction_of(points)
     traces = job.axes[1 - direction]
@@ -353,7 +353,7 @@ def extend_stick(job: "Job", stick: pd.DataFrame, place: Sequence[float], name: 
 
 
 def extended_stick(job: "Job", stick: pd.DataFrame, place: Sequence[float]) -> pd.DataFrame:
-    """Return a stick with a further point; refused where that is no place above its top or below its base."""
+    """Return a stick with one more point, which must lie on its section, above its top or below its base."""
     dims = [str(name) for name in job.volume.dims]
     along, vertical = DIRECTIONS[direction_of(stick)], dims[2]
     point = dict(zip(dims, map(float, place), strict=True))
@@ -374,12 +374,12 @@ def extended_stick(job: "Job", stick: pd.DataFrame, place: Sequence[float]) -> p
 
 
 def import_sticks(job: "Job", path: str | Path, name: str = "fault") -> int:
-    """Take the sticks of a file over as accepted ones of a class; see `accept_sticks`."""
+    """Import the sticks of a file as accepted sticks of a class; return their number."""
     return accept_sticks(job, read_sticks(path, job.volume), name)
 
 
 def accept_sticks(job: "Job", sticks: pd.DataFrame, name: str) -> int:
-    """Take sticks over as accepted ones of a class, made where it does not exist, as one act; return their number."""
+    """Record sticks as accepted sticks of a class, added if it is missing, as one act; return their number."""
     _decide(job, sticks, name, "accept")
     return int(sticks["stick"].nunique())
 

@@ -1,4 +1,4 @@
-"""The stage of the mapper: fitted on points and the survey or on retrieved patches, or borrowed from another job."""
+"""The mapper of a job: fitted on points and the survey or on retrieved patches, or borrowed from another job."""
 
 import copy
 from collections.abc import Mapping
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from outcrop.job.core import Job
 
 SAMPLED = 12  # lines of the survey that a mapping by points samples
-CROSSED = 8  # lines from which a stroke across the lines is learnt, at most
-BACKGROUND = "other"  # class that is added where much of the survey looks like no class
-# Share of the survey from which on it is added: .34 to .71 where a background was left out, .2 to .28 of units.
+CROSSED = 8  # lines, at most, on which a stroke across the lines gives points
+BACKGROUND = "other"  # class that is added if much of the survey looks like no class
+# Minimum share of the survey for adding it: .34 to .71 was found without a background class, .2 to .28 if the classes
+# are stratigraphic units.
 UNLIKE = 0.3
-SURE = 1e3  # weight of a painted patch, so that a mapper which draws some patches draws it
+SURE = 1e3  # weight of a painted patch, so that mappers which draw patches by weight draw it
 
 
 def named_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
@@ -42,7 +43,7 @@ def named_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
 
 
 def job_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
-    """Return the mapper of a plan with classes by their first names: loaded where it was fitted before.
+    """Return the mapper of a plan with classes by their first names; fit it if none is stored.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def job_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
 
 
 def add_background(job: "Job", plan: Plan, **where: Any) -> None:
-    """Add a background class, and note it, where none is named and much of the survey looks like no class.
+    """Add a background class, with a note, if the job has none and much of the survey looks like no class.
 
     The new class is a decision and is added only once: if a person undoes it or removes the class, it stays away. No
     class is added for a mapping that learns from patches, or for a borrowed mapper.
@@ -82,7 +83,7 @@ def add_background(job: "Job", plan: Plan, **where: Any) -> None:
 
 
 def learns_at_once(job: "Job", plan: Plan) -> bool:
-    """Return whether the mapper learns from a stroke within a second or two: from points, the survey being sampled."""
+    """Return whether the mapper learns from a stroke in seconds: by points, with the sample of the survey stored."""
     sampled = plan.by_points and (job.stages.path("survey", plan.survey_stage.key) / "sample.npz").is_file()
     return sampled and not plan.label.mapper
 
@@ -101,7 +102,7 @@ def fit(
         if other is None:
             raise ValueError(f"Job {path}, named with --with, does not exist; label without it, or put it back.")
         if other.volume["digest"] != plan.volume["digest"]:
-            raise ValueError(f"Job {path} is of another volume; learn from jobs on the same one.")
+            raise ValueError(f"Job {path} is of another volume; choose jobs on the same volume.")
     if plan.by_points:
         return fit_points(job, plan, progress)
     memory = memory or memory_budget()
@@ -146,27 +147,27 @@ def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> Poin
     graphs = job._held("graphs", stage.key, lambda: landmark_graphs(sample))
     background = None if plan.background is None else str(plan.background)
     confirmed = job_confirmed(job, plan)
-    taught = ConfirmedSamples(list(confirmed.names), confirmed_evidence(confirmed, some))
+    samples = ConfirmedSamples(list(confirmed.names), confirmed_evidence(confirmed, some))
     metres = line_distances(job.volume, DIRECTIONS[plan.along])
     points = evidence(job, plan)
-    return PointMapper(background).fit(sample, points, read, graphs=graphs, confirmed=taught, metres=metres)
+    return PointMapper(background).fit(sample, points, read, graphs=graphs, confirmed=samples, metres=metres)
 
 
 def evidence(job: "Job", plan: Plan) -> list[Point]:
-    """Return what a person said of the samples of a job as points: clicks, verdicts, and the grid points of strokes."""
+    """Return the evidence of a plan as points: clicks, verdicts, and the grid points that strokes cover."""
     points = []
     for name, place, kind in plan.clicks:
         positions = position_in(job.axes, place)
-        if positions is None:  # decided in another volume
+        if positions is None:  # outside this volume, as decided on another one
             continue
         line, trace = positions[plan.along], positions[1 - plan.along]
-        kind, excluded = ("click", False) if kind == "click" else ("verdict", kind == "reject")
-        points.append(Point(line, trace, positions[2], name, excluded=excluded, kind=kind))
+        origin = "click" if kind == "click" else "verdict"
+        points.append(Point(line, trace, positions[2], name, excluded=kind == "reject", kind=origin))
     names = sorted(plan.codes, key=plan.codes.__getitem__)
     strokes = [stroke for stroke in plan.strokes if stroke["class"] in (*plan.names, "erase")]
-    painted, not_these = (which(strokes, names, job.axes) for which in (painted_sections, excluded_sections))
-    for place in sorted(painted.keys() | not_these.keys()):
-        points += _painted_points(job, plan, names, place, painted.get(place), not_these.get(place))
+    painted, excluded = painted_sections(strokes, names, job.axes), excluded_sections(strokes, names, job.axes)
+    for place in sorted(painted.keys() | excluded.keys()):
+        points += _painted_points(job, plan, names, place, painted.get(place), excluded.get(place))
     return points
 
 
@@ -178,7 +179,7 @@ def _painted_points(
     codes: np.ndarray | None,
     excluded: np.ndarray | None,
 ) -> list[Point]:
-    """Return the grid points that strokes cover on a section; of one across the lines, on some of the lines it crosses.
+    """Return the grid points that strokes cover on a section; a section across the lines gives points on some lines.
 
     Parameters
     ----------
@@ -229,7 +230,7 @@ def weak_patches(job: "Job", plan: Plan, memory: int) -> tuple[Any, ...]:
 
 
 def borrow(job: "Job", source: "Job", progress: Any = None) -> Mapping[str, Any]:
-    """Copy the mapper of another job into this one; its key, classes and options of the index it was made with."""
+    """Copy the mapper of another job into this one; return its key, its classes and the index options of its fit."""
     plan = source.plan
     mapper = named_mapper(source, plan, progress=progress)
     if isinstance(mapper, PointMapper):

@@ -1,4 +1,4 @@
-"""Labels of a job from both directions: the lines across are labelled by the same mapper, and all votes count."""
+"""Labels from the votes of both directions: one mapper labels inlines and crosslines, and their votes are added."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,13 +21,13 @@ from outcrop.words import counted
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-LINES = 32  # of either direction, on whose crossings it is measured how far the two agree
+LINES = 32  # of each direction, at whose crossings the agreement of the two directions is measured
 ROWS = 128  # lines whose votes are summed at once
-AGREE = 0.3  # intersection over union of the two directions below which the lines across do not show a class
+AGREE = 0.3  # IoU of the two directions below which only the first counts for a class
 
 
 def fused_labels(job: "Job", **where: Unpack[Where]) -> xr.Dataset:
-    """Return labels by the votes of the lines and of the lines across; see `Job.fused_labels`."""
+    """Return labels by the votes of both directions; see `Job.fused_labels`."""
     plan = job.plan
     cross = replace(plan, across=True)
     if not can_fuse(job):
@@ -43,7 +43,7 @@ def fused_labels(job: "Job", **where: Unpack[Where]) -> xr.Dataset:
 
 
 def direction_agreement(job: "Job", plan: Plan, cross: Plan) -> dict[str, float]:
-    """Return by class the intersection over union of the labels of two directions, where some lines of both cross."""
+    """Return, by class, the IoU of the labels of two directions at the crossings of some lines."""
     views = [voted_labels(job, [one]) for one in (plan, cross)]
     crossings = {}
     for one in (plan, cross):
@@ -64,9 +64,9 @@ def can_fuse(job: "Job") -> bool:
 
 
 def voted_labels(job: "Job", plans: Sequence[Plan], one_sided: Mapping[str, float] | None = None) -> xr.Dataset:
-    """Return lazy labels by the sum of the votes of some directions, on the lines that the first has labelled.
+    """Return lazy labels by the votes of one or two plans, on the lines that are labelled with the first plan.
 
-    For classes that are named as one-sided the votes of the first direction stand for those of all.
+    For one-sided classes the votes of the first plan also stand for those of the second.
     """
     views = [label_view(job, plan)[0] for plan in plans]
     dataset = label_dataset(job, plans[0])
@@ -79,9 +79,9 @@ def voted_labels(job: "Job", plans: Sequence[Plan], one_sided: Mapping[str, floa
 
 
 def _decided(views: Sequence[Labels], one_sided: Sequence[int], key: Any) -> np.ndarray:
-    """Return label, confidence and margin of a block by all votes; of two views those of the eight traces around count.
+    """Return label, confidence and margin of a block; with two views the votes of the eight traces around are added.
 
-    A class without any vote at a sample gets none from around it, so that what is painted or excluded there holds.
+    A class without votes at a sample gets none from the traces around it, so that strokes keep their effect.
     """
     rows, columns, samples = (np.arange(n)[part] for n, part in zip(views[0].shape, key, strict=True))
     reach = int(len(views) > 1)
@@ -94,7 +94,7 @@ def _decided(views: Sequence[Labels], one_sided: Sequence[int], key: Any) -> np.
         if reach:
             total = _sum_around(total, 1, near_rows, rows[part])
             total = _sum_around(total, 2, near_columns, columns) * (centre > 0)
-        for i in range(len(rows[part])):  # a line at a time: as numbers with a fraction votes take twice the room
+        for i in range(len(rows[part])):  # one line at a time, as floating-point votes need twice the memory
             found[:, part.start + i] = decided(total[:, i], views[0].limit)
     places = (rows, columns) if views[0].along == 0 else (columns, rows)
     confirmed = views[0].confirmed.block(*places, samples)
@@ -105,13 +105,13 @@ def _decided(views: Sequence[Labels], one_sided: Sequence[int], key: Any) -> np.
 
 
 def _with_neighbours(places: np.ndarray, n: int, reach: int) -> np.ndarray:
-    """Return places on an axis of n and those within reach of them, ascending."""
+    """Return positions on an axis of length n with their neighbours up to a reach, ascending."""
     near = places[:, None] + np.arange(-reach, reach + 1)
     return np.unique(near[(near >= 0) & (near < n)])
 
 
 def _sum_around(total: np.ndarray, axis: int, near: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the sum over each place on an axis and its two neighbours, of an array on both, `near`."""
+    """Return the sum of an array over each place and its two neighbours; `near` are the positions of the array."""
     out = np.take(total, np.searchsorted(near, places), axis)
     for step in (-1, 1):
         inside = np.isin(places + step, near)
@@ -125,7 +125,7 @@ def _votes(
 ) -> np.ndarray:
     """Return the sum of the votes of a block, shape (n_codes, n_rows, n_columns, n_samples).
 
-    Of codes at the positions `one_sided` the votes of the first view count as often as views vote.
+    For codes at the positions `one_sided` the votes of the first view are multiplied by the number of views with votes.
     """
     shape = len(rows), len(columns), len(samples)
     total = np.zeros((max(views[0].codes.values()), *shape), np.uint16)

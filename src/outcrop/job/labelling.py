@@ -1,4 +1,4 @@
-"""The stage of the votes, and the labels that are decided from them."""
+"""The votes of the lines of a job, and the labels that are decided from them."""
 
 import contextlib
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def label_lines(
     job: "Job", plan: Plan, lines: Sequence[int] | None = None, *, workers: int | None = None, **where: Any
 ) -> list[int]:
-    """Compute the votes of lines that have none under the key of a plan; return the positions of the lines asked for.
+    """Compute the missing votes of lines under the key of a plan; return the positions of the requested lines.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ def label_lines(
     for line, (seals, digests) in written:
         check_lines(job.path, lines_log, digests)
         job.stages.note("votes", key, line)
-        store.confirm(line, seals)  # last: a line counts under this key once all of it is stored
+        store.confirm(line, seals)  # last, as this marks the line as complete
         done += 1
         report("labelling", done, len(wanted))
     return wanted
 
 
 def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> list[int]:
-    """Return the positions of lines given by survey labels, by default of all that can be labelled."""
+    """Return the positions of lines given by survey labels; by default all lines that can be labelled."""
     axis, name, able = job.axes[plan.along], DIRECTIONS[plan.along], sorted(able)
     if lines is None:
         return able
@@ -113,7 +113,7 @@ def vote_store(job: "Job", plan: Plan, key: str, mapper: Any) -> VoteStore:
 
 
 def vote_keys(job: "Job", plan: Plan) -> dict[int, str]:
-    """Return the key of the votes of every labelled line: those of the plan, else the last ones made."""
+    """Return the key of the votes of every labelled line: the key of the plan, else that of the latest votes."""
     stages, current = job.stages, plan.keys["votes"]
     written = [words for words in stages.journal("votes") if len(words) == 2 and words[1].isdigit()]
     keys = {key for key, _ in written if _same_lines(job, plan, key)}
@@ -125,18 +125,18 @@ def vote_keys(job: "Job", plan: Plan) -> dict[int, str]:
 
 
 def _same_lines(job: "Job", plan: Plan, key: str) -> bool:
-    """Return whether votes of a key lie on lines of the direction of a plan."""
+    """Return whether the votes of a key are of lines in the direction of a plan."""
     inputs = job.stages.facts("votes", key).get("inputs", {})
     return int(inputs.get("grid", {}).get("along") == "crossline") == plan.along
 
 
 def labelled_lines(job: "Job", plan: Plan) -> dict[int, bool]:
-    """Return the position of every labelled line, and whether its votes are stale: of another key than the plan's.
+    """Return the position of every labelled line, and whether it is stale: its votes have another key than the plan's.
 
-    A confirmed line is labelled, and it is not stale where it is confirmed.
+    A confirmed line counts as labelled; it is stale only if it also has stale votes at samples that are not confirmed.
     """
     confirmed = None
-    with contextlib.suppress(ValueError, OSError):  # a volume that is not here
+    with contextlib.suppress(ValueError, OSError):  # the volume is missing
         confirmed = job_confirmed(job, plan)
     return _stale_lines(job, plan, vote_keys(job, plan), confirmed)
 
@@ -154,7 +154,7 @@ def _stale_lines(job: "Job", plan: Plan, sources: dict[int, str], confirmed: Con
 
 
 def label_view(job: "Job", plan: Plan) -> tuple[Labels, set[int]]:
-    """Return how the labels are read, and the positions of the stale lines."""
+    """Return the `Labels` of a plan, from which labels are read, and the positions of the stale lines."""
     sources = vote_keys(job, plan)
     held: dict[Any, VoteStore] = job._held("stores", None, dict)
     opened = {key: _opened(job.stages.path("votes", key), held) for key in set(sources.values())}
@@ -185,7 +185,7 @@ def _opened(folder: Any, held: dict[Any, VoteStore]) -> tuple[VoteStore | None, 
 
 
 def corrections(job: "Job", plan: Plan) -> Corrections:
-    """Return the strokes and rejected patches of a plan, which decide over the votes of their lines."""
+    """Return the corrections of votes by the strokes, rejected patches and exemplars of a plan."""
     return Corrections(
         *marked_sections(job, plan),
         names=sorted(plan.codes, key=plan.codes.__getitem__),
@@ -198,7 +198,7 @@ def corrections(job: "Job", plan: Plan) -> Corrections:
 
 
 def judged_shift(plan: Plan) -> float:
-    """Return what the answers to audits of samples add to the logit of a confidence."""
+    """Return the shift of the logit of confidence that the answers to audits of samples give."""
     judged = [one for one in plan.state.audits if "confidence" in one and one["answer"] != "unknown"]
     return confidence_shift([one["confidence"] for one in judged], [one["answer"] == "yes" for one in judged])
 
@@ -221,7 +221,7 @@ def label_dataset(job: "Job", plan: Plan) -> xr.Dataset:
 
 
 def class_names(plan: Plan, view: Labels) -> list[str]:
-    """Return the names by code, that of code 1 first, up to the last code in use or shown."""
+    """Return the class names in the order of their codes, up to the last code in use or shown."""
     shown = {name for store in set(view.stores.values()) for name in store.classes}
     last = max((code for name, code in plan.codes.items() if name in plan.names or name in shown), default=0)
     names = {code: plan.names.get(name, name) for name, code in plan.codes.items()}
@@ -235,7 +235,7 @@ def vote_folders(*views: Labels) -> list[str]:
 
 
 def provenance(job: "Job", plan: Plan, view: Labels, stale: set[int]) -> dict[str, Any]:
-    """Return what labels were made from, for exports."""
+    """Return the provenance of labels: versions, keys, confirmed files and stale lines."""
     mapper = plan.mapper_key
     return {
         "version": outcrop.__version__,

@@ -1,4 +1,4 @@
-"""Pictures that a job keeps of what was found in it."""
+"""Pictures of retrieved patches and labels in the folder of a job."""
 
 import errno
 import warnings
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Save a picture, whole or not at all; a folder that cannot be written is warned about and stops nothing."""
+    """Save a picture completely or not at all; warn, without an error, if its folder is not writable."""
     try:
         with whole_file(path) as aside:
             figure.savefig(aside, dpi=110, format="png")
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
-        warnings.warn(f"{path} is not written, for its folder cannot be written.", stacklevel=2)
+        warnings.warn(f"{path} is not written, because its folder is not writable.", stacklevel=2)
 
 
 def image_axes(
     images: Mapping[tuple[int, int], np.ndarray], *, columns: int, size: tuple[float, float]
 ) -> tuple[Any, list[Any]]:
-    """Return a figure with images with values in [0, 1] in some cells of a grid, without ticks, and their axes.
+    """Return a figure with images in some cells of a grid, without ticks, and their axes.
 
     Parameters
     ----------
     images : dict
-        (row, column) -> image.
+        (row, column) -> image with values in [0, 1].
     columns : int
     size : (float, float)
-        Inches across and down a cell.
+        Width and height of a cell in inches.
     """
     rows, axes = 1 + max(row for row, _ in images), []
     figure = plots.new_figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
@@ -67,7 +67,7 @@ def draw_retrieval(job: "Job", weak: WeakLabels, folder: Path | None = None) -> 
 def draw_labels(
     job: "Job", line: float, *, truth: Any = None, name: str = "labels.png", labels: xr.Dataset | None = None
 ) -> None:
-    """Save a picture of one labelled line into the job; of other labels than the job's where given."""
+    """Save a picture of one labelled line in the folder of a job, of its labels or of given ones."""
     place = {DIRECTIONS[job.plan.along]: line}
     labels = (job.labels if labels is None else labels).assign_attrs(colours=job.palette)
     figure = plots.labelled_section(job.volume.sel(place), labels.sel(place), truth=truth)

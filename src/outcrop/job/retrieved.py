@@ -1,4 +1,4 @@
-"""The stage of the retrieved patches: asked for by a plan, kept as arrays under its key."""
+"""The retrieved patches of a plan, stored as arrays under its key."""
 
 import contextlib
 import json
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from outcrop.job.core import Job
 
 ARRAYS = "weak.npz"
-DOUBTFUL = 0.5  # estimated share of wrong patches from which a class is warned about
-MOST = 0.5  # share of the index from which a class is warned about
+DOUBTFUL = 0.5  # estimated share of wrong patches of a class above which a warning is given
+MOST = 0.5  # share of the index in a class above which a warning is given
 
 
 def weak_labels(job: "Job", plan: Plan, *, device: str | None = None) -> WeakLabels:
-    """Return the patches that a plan retrieves, classes by present names; searched where they are not kept yet."""
+    """Return the patches that a plan retrieves, with present class names; search the index if they are not stored."""
     index = job._index(plan)
 
     def load(path: Path) -> WeakLabels:
@@ -42,7 +42,7 @@ def weak_labels(job: "Job", plan: Plan, *, device: str | None = None) -> WeakLab
 
 
 def _convert(job: "Job", key: str, grid: PatchGrid) -> None:
-    """Store a table that version 0.2 kept as CSV as arrays; a damaged one is left to be searched for again."""
+    """Convert a CSV table of version 0.2 to arrays; skip a damaged one, so that the search is repeated."""
     folder = job.stages.path("retrieved", key)
     if (folder / ARRAYS).exists() or not (folder / "table.csv").is_file():
         return
@@ -56,7 +56,7 @@ def _convert(job: "Job", key: str, grid: PatchGrid) -> None:
 
 
 def kept(job: "Job", plan: Plan) -> WeakLabels | None:
-    """Return the patches that a plan retrieves where they are kept, None otherwise; nothing is written."""
+    """Return the stored patches that a plan retrieves; None if they are not stored."""
     if plan.retrieved_stage is None or not job._indexed(plan):
         return None
     return _read(job, plan.retrieved_stage.key, job._index(plan).grid, plan)
@@ -69,7 +69,9 @@ def newest(job: "Job", plan: Plan) -> tuple[str, WeakLabels] | None:
         given = job.stages.facts("index", index).get("inputs")
         if not given:
             continue
-        options = {name: given[name] for name in GRID_OPTIONS if name != "between"}  # its files may have changed
+        options = {
+            name: given[name] for name in GRID_OPTIONS if name != "between"
+        }  # files of the index may have changed
         weak = _read(job, key, PatchGrid(job.volume, **options), plan)
         if weak is not None:
             return key, weak
@@ -77,7 +79,7 @@ def newest(job: "Job", plan: Plan) -> tuple[str, WeakLabels] | None:
 
 
 def earlier(job: "Job", plan: Plan) -> pd.DataFrame | None:
-    """Return the tables of earlier searches in the same index, the last one first, by their column `row`."""
+    """Return the tables of earlier searches in the same index, the latest first, indexed by their column `row`."""
     grid = job._index(plan).grid
     keys = dict.fromkeys(key for key, *_ in reversed(job.stages.journal("retrieved")))
     inputs = {key: job.stages.facts("retrieved", key).get("inputs", {}) for key in keys}
@@ -87,6 +89,7 @@ def earlier(job: "Job", plan: Plan) -> pd.DataFrame | None:
 
 
 def _read(job: "Job", key: str, grid: PatchGrid, plan: Plan) -> WeakLabels | None:
+    """Return the stored patches of a key with present class names; None if they are missing or damaged."""
     _convert(job, key, grid)
     path = job.stages.path("retrieved", key) / ARRAYS
     try:
@@ -96,13 +99,11 @@ def _read(job: "Job", key: str, grid: PatchGrid, plan: Plan) -> WeakLabels | Non
 
 
 def search(job: "Job", plan: Plan, index: Index, device: str | None) -> WeakLabels:
-    """Search the index for the exemplars of a plan; classes by first names."""
+    """Search the index for the exemplars of a plan; return weak labels with the first names of classes."""
     exemplars = fitting_exemplars(index.grid, plan)
     if not exemplars:
-        raise ValueError(
-            "No exemplar lies inside the volume with the whole of its patch; move one, or choose a smaller size."
-        )
-    usable = int((index.status == 0).sum())  # a count that was chosen for another index may be more than this one has
+        raise ValueError("No exemplar has its whole patch inside the volume; move one, or choose a smaller size.")
+    usable = int((index.status == 0).sum())  # the count may have been chosen for a larger index
     count = plan.retrieval.count
     if isinstance(count, dict):
         count = {name: _bounded(n, usable) for name, n in count.items() if name in exemplars}
@@ -121,6 +122,7 @@ def search(job: "Job", plan: Plan, index: Index, device: str | None) -> WeakLabe
 
 
 def _bounded(count: int | str, most: int) -> int | str:
+    """Return a count, at most a given one; "auto" is returned unchanged."""
     return count if isinstance(count, str) else min(count, most)
 
 
@@ -147,24 +149,24 @@ def renamed(weak: WeakLabels, plan: Plan) -> WeakLabels:
 
 
 def warnings(weak: WeakLabels, usable: int) -> list[str]:
-    """Return sentences about classes that take most of the index, and about classes that are likely wrong."""
+    """Return warnings about classes with many wrong patches, and about classes that take most of the index."""
     counts = pd.Series(weak.classes).value_counts(sort=False)
     doubtful = [
-        f"{wrong:.0%} of the patches of {name!r} are likely wrong; take a smaller count, another exemplar, or some "
-        "verdicts back."
+        f"{wrong:.0%} of the patches of {name!r} are likely wrong; choose a smaller count or another exemplar, or "
+        "undo some verdicts."
         for name, wrong in weak.wrong.items()
         if wrong > DOUBTFUL
     ]
     return doubtful + [
-        f"Class {name!r} takes {n} of the {counted(usable, 'patches')} of the index; a smaller step (more patches) or "
-        "a smaller count keeps it to what really looks like it."
+        f"Class {name!r} takes {n} of the {counted(usable, 'patches')} of the index, also dissimilar ones; choose a "
+        "smaller count, or a smaller step (more patches)."
         for name, n in counts.items()
         if n > MOST * usable
     ]
 
 
 def exemplars_outside(job: "Job") -> list[str]:
-    """Return a sentence on exemplars that lie outside the volume, where there are any."""
+    """Return a warning about exemplars outside the volume, in a list that is empty if all lie inside."""
     exemplars, grid = job.plan.state.exemplars, job.grid()
     outside = sum(not fits(grid, one) for one in exemplars)
     words = counted(outside, "exemplars", "lie")
@@ -177,7 +179,7 @@ def is_stored(folder: Path) -> bool:
 
 
 def class_counts(folder: Path) -> dict[str, int]:
-    """Return the patches of every class that a stage holds, empty where it cannot be read."""
+    """Return the number of patches of every class in a stage; empty if it cannot be read."""
     try:
         if (folder / ARRAYS).is_file():
             with np.load(folder / ARRAYS, allow_pickle=False) as arrays:

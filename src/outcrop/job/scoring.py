@@ -1,4 +1,4 @@
-"""How good the labels of a job are: against an expert, against changes that should not matter, against a colleague."""
+"""Scores of labels: against expert labels, under changes that should not matter, and against another job."""
 
 import copy
 import re
@@ -39,17 +39,17 @@ def lines_with_labels(labels: xr.Dataset, along: str) -> list[int]:
 def score_labels(
     job: "Job", truth_path: str | Path, *, lines: Sequence[int] | None = None, labels: xr.Dataset | None = None
 ) -> dict[str, Any]:
-    """Score the labels of a job against expert labels, on the lines that both have; pictures go into the job.
+    """Score the labels of a job against expert labels, on the lines that both have; save pictures in the job folder.
 
-    Other labels than the job's, for instance of a net, are scored where given.
+    If `labels` are given, for instance of a net, they are scored instead of the labels of the job.
 
     Returns
     -------
     dict
-        As `pixel_scores`, with ``MIU_without_boundary`` (5 pixels around the truth's boundaries left out), ``inlines``
-        (``crosslines`` where those are labelled), and ``bodies``: per structure its boundary distance, in the two
-        ``units``, and its hits and false alarms per connected zone; ``confirmed``, those of the lines that a person
-        confirmed.
+        As `pixel_scores`, with ``MIU_without_boundary`` (without the samples within 5 rows and columns of a true
+        boundary); ``inlines`` or ``crosslines``, the scored lines; ``confirmed``, the confirmed lines among them;
+        ``bodies``, for each class but the background its boundary distance, in the two ``units``, and its hits and
+        false alarms by connected zone.
     """
     labels = job.labels if labels is None else labels
     truth = expert_labels(truth_path, str(job.volume.dims[2]))
@@ -67,8 +67,8 @@ def score_labels(
         job._note(text)
     scores["MIU_without_boundary"] = pixel_scores(coded, truth, band=5)["MIU"]
     scores[f"{along}s"] = common.tolist()
-    own = job_confirmed(job, job.plan).whole
-    scores["confirmed"] = [line for line in common.tolist() if position_of(job.axes[direction], line) in own]
+    confirmed = job_confirmed(job, job.plan).whole
+    scores["confirmed"] = [line for line in common.tolist() if position_of(job.axes[direction], line) in confirmed]
     spacing, scores["units"] = _spacing(job)
     found, true = (codes.transpose(along, codes.dims[2], across) for codes in (coded, truth))
     scores["bodies"] = [
@@ -94,8 +94,8 @@ def _spacing(job: "Job") -> tuple[tuple[float, float], tuple[str, str]]:
 def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None = None) -> pd.DataFrame:
     """Return the share of labels that stay the same under changes that should not matter; see `stability`.
 
-    A borrowed mapper is not fitted again with another seed: what it was fitted on lies in another job. Of a mapping by
-    points what classes look like is tried, without the places of the points: a changed line has other ones.
+    A borrowed mapper is not fitted again with another seed, because its evidence lies in another job. The mapping by
+    points is tested without the positions of its points, because a changed line has other positions.
     """
     plan = job.plan
 
@@ -107,13 +107,13 @@ def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None 
         return by_look(fitting.fit(job, replace(plan, label=plan.label.updated(seed=plan.label.seed + change))))
 
     volume = job.volume
-    if plan.along:  # the lines that are labelled take the place of the inlines
+    if plan.along:  # `stability` works on inlines
         volume = volume.transpose("crossline", "inline", ...).rename(inline="crossline", crossline="inline")
     return stability(volume, labelling_grid(job, plan), fit, lines=lines, progress=progress)
 
 
 def by_look(mapper: Any) -> Any:
-    """Return a mapper without the places of its points; layers, which no place moves, stay."""
+    """Return a mapper without the positions of its points, which still knows whether the survey is layered."""
     if not isinstance(mapper, PointMapper):
         return mapper
     plain = copy.copy(mapper)
@@ -123,7 +123,7 @@ def by_look(mapper: Any) -> Any:
 
 
 def expert_labels(path: str | Path, domain: str) -> xr.DataArray:
-    """Open the labels of an expert; refused where no table names their codes. SEG-Y is taken in a given domain."""
+    """Open expert labels, which must have a table of codes; `domain` is the vertical axis of a SEG-Y file."""
     is_segy = Path(path).suffix.lower() in (".sgy", ".segy")
     labels = open_volume(path, domain=domain if is_segy else None)
     if not labels.attrs.get("classes"):
@@ -132,7 +132,7 @@ def expert_labels(path: str | Path, domain: str) -> xr.DataArray:
 
 
 def named_alike(job: "Job", names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
-    """Return the class names of an expert as a job writes them, where that is obvious, and note which are matched."""
+    """Return expert class names, replaced by the names of a job where the match is obvious; note the matches."""
     matched, notes = matched_names(names, known, what)
     for text in notes:
         job._note(text)
@@ -157,16 +157,16 @@ def matched_names(names: Sequence[str], known: Sequence[str], what: str) -> tupl
 
 
 def unmatched_classes(scored: Iterable[str], names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
-    """Return a sentence about classes of an expert that no label has, where labels have others that the expert has not.
+    """Return a warning about expert classes without labels, if the labels have classes that the expert lacks.
 
     Parameters
     ----------
     scored : iterable of str
-        Classes with a score, which are on the lines that both have.
+        Classes with a score: those on the lines that both have.
     names, known : sequence of str
         All classes of the expert, and of the labels.
     what : str
-        What the expert's labels are called.
+        Name of the expert labels in the warning.
 
     Examples
     --------
@@ -179,14 +179,15 @@ def unmatched_classes(scored: Iterable[str], names: Sequence[str], known: Sequen
         return []
     return [
         f"No label is called {', '.join(missing)}, as in {what}: the score is 0. Only the labels have "
-        f"{', '.join(unused)}; where two of them are one class, give both the same name."
+        f"{', '.join(unused)}; if two of these names mean one class, give both the same name."
     ]
 
 
 def obvious_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:
-    """Return which classes of an expert are which of a job under another name, where that is obvious.
+    """Match expert classes to classes of a job with other names, where the match is obvious.
 
-    Names that differ in capitals, hyphens and a plural are one; else a name whose words are part of one other name.
+    Names match if they differ only in capitals, hyphens or plurals; else if the words of one are part of a single other
+    name.
 
     Examples
     --------
@@ -211,7 +212,7 @@ def obvious_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:
 
 
 def recode_table(classes: Sequence[str], names: Sequence[str]) -> np.ndarray:
-    """Return for each code of a label volume, by its classes, the code of the class of that name among others.
+    """Return a table from the codes of some classes to the codes of the same names in another list.
 
     Capitals do not matter. Codes of no class (0, 255) become 0.
 
@@ -236,7 +237,7 @@ def compare_jobs(job: "Job", other: "Job", *, lines: Sequence[int] | None = None
         ``lines`` that both have labelled; ``agreement``, the share of the samples labelled in both that have the same
         class; ``rows``, by class its share of the samples in either job and the intersection over union of the two
         (``IU``); ``differ``, lines by the share that differs, the most first; ``decisions``, by job and writer how many
-        of each kind; ``confusion``, samples by class here and there, and ``classes``, its names.
+        of each kind; ``confusion``, samples by class in both jobs, and ``classes``, its names.
     """
     along = DIRECTIONS[job.plan.along]
     pair = job.labels, other.labels
@@ -244,7 +245,9 @@ def compare_jobs(job: "Job", other: "Job", *, lines: Sequence[int] | None = None
         if not np.array_equal(pair[0][name].values, pair[1][name].values):
             raise ValueError(f"{other.path} is on another survey than {job.path}: their axes {name} differ.")
     if other.plan.along != job.plan.along:
-        raise ValueError(f"{other.path} is labelled along the other direction than {job.path}; compare jobs of one.")
+        raise ValueError(
+            f"{other.path} is labelled along the other direction than {job.path}; choose jobs with one direction."
+        )
     numbers = pair[0][along].values
     common = sorted(job.labelled.keys() & other.labelled.keys())
     common = [line for line in common if lines is None or numbers[line] in lines]
@@ -281,7 +284,7 @@ def compare_jobs(job: "Job", other: "Job", *, lines: Sequence[int] | None = None
 
 
 def _by_writer(job: "Job") -> pd.DataFrame:
-    """Return how many decisions of each kind hold, by writer."""
+    """Return the number of decisions in force of each kind, by writer."""
     table = job.decisions
     table = table[~table["undone"] & ~table["what"].isin(["undo", "redo", "set", "class"])]
     counts = table.groupby(["who", "what"], sort=False).size().reset_index(name="count")

@@ -1,4 +1,4 @@
-"""Sections of a volume as mappers take them."""
+"""Grids, sections and marked samples that fitting and labelling share."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def labelling_grid(job: "Job", plan: Plan) -> PatchGrid:
-    """Return the lines that are labelled: with `patch_grid`, or whole where a mapping by points needs no patch."""
+    """Return the grid of labelled lines: `patch_grid`, or whole sections for a mapping by points."""
     return patch_grid(job, plan, size=1) if plan.by_points else patch_grid(job, plan)
 
 
 def patch_grid(job: "Job", plan: Plan, size: int | None = None) -> PatchGrid:
-    """Return patches on every line, overlapping by two thirds, of the size of the plan or another; the last is held."""
+    """Return a grid of overlapping patches on every line, of the size of the plan or another; keep the last one."""
     options: dict[str, Any] = {name: getattr(plan.index, name) for name in ("size", "gain", "clip")}
     step = plan.label.step or tuple(max(1, n // 3) for n in plan.size)
-    if plan.by_points and options["gain"] == "patch":  # it learns from sections, not from patches
+    if plan.by_points and options["gain"] == "patch":  # a mapping by points has no patches
         options["gain"] = "volume"
     options |= {"size": size or plan.size, "step": step, "along": DIRECTIONS[plan.along], "area": plan.area}
     key = plan.volume["digest"], options
@@ -31,9 +31,9 @@ def patch_grid(job: "Job", plan: Plan, size: int | None = None) -> PatchGrid:
 
 
 def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:
-    """Return what is painted and what is excluded, by section; see `painted_sections` and `excluded_sections`.
+    """Return painted codes and excluded classes by section; see `painted_sections` and `excluded_sections`.
 
-    What contradicts a line that was confirmed later is left out.
+    Strokes that contradict a line confirmed later are left out.
     """
 
     def make() -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:
@@ -47,7 +47,7 @@ def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict
 
 
 def position_in(axes: Sequence[np.ndarray], place: Sequence[float]) -> tuple[int, int, int] | None:
-    """Return the position of a place in survey labels; None outside the volume and on a line that it does not have."""
+    """Return the position of a place in survey labels; None if it lies outside the volume or on a missing line."""
     half_sample = abs(float(axes[2][1] - axes[2][0])) / 2 if len(axes[2]) > 1 else 0.5
     row, column, sample = (int(np.argmin(np.abs(axis - label))) for axis, label in zip(axes, place, strict=True))
     off = [abs(axis[at] - label) for axis, at, label in zip(axes, (row, column, sample), place, strict=True)]
@@ -77,6 +77,6 @@ def rejected_samples(job: "Job", plan: Plan) -> list[tuple[str, tuple[int, int, 
 
 
 def filled_section(job: "Job", plan: Plan, direction: int, line: int) -> np.ndarray:
-    """Return a section, shape (1, n_samples, n_traces), with values in [0, 1]; missing samples are silent."""
+    """Return a section, shape (1, n_samples, n_traces), with values in [0, 1]; missing samples are 0.5."""
     section, _ = labelling_grid(job, plan).section(job.volume, direction, line)
     return np.where(np.isfinite(section), section, np.float32(0.5)).T[None]

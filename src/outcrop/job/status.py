@@ -1,4 +1,4 @@
-"""What is decided and done in a job, what would run next, and what space could be freed."""
+"""Status of a job: decisions, results, the next command, and disk space that can be freed."""
 
 import contextlib
 import shlex
@@ -34,9 +34,9 @@ def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> di
     Parameters
     ----------
     stale : bool
-        Take lines of older decisions or samples too; refused otherwise.
+        Accept stale lines; refused otherwise.
     option : bool
-        The command has the option ``--stale``, which the message names.
+        Name the option ``--stale`` in the message.
     """
     lines = job.labelled
     if not lines:
@@ -53,26 +53,26 @@ def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> di
 
 
 def status(job: "Job") -> dict[str, Any]:
-    """Return what a program or a person wants to know of a job; nothing is computed and nothing is written.
+    """Return decisions, results and the next command of a job; nothing is computed or written.
 
     Returns
     -------
     dict
-        ``volume``, and in ``volume_unread`` what is not known of it; ``classes`` (name -> code) and ``background``;
-        ``decisions``, how many of each kind; ``audits``, answers about patches and samples; ``writers``; ``retrieved``
-        (class -> patches) with ``retrieved_stale`` where the table is of older decisions and ``retrieved_edited`` where
-        it was edited by hand; ``lines`` (``total``, ``labelled``, ``stale``, ``confirmed``); ``index``, ``label``:
-        options and how far they got; ``keys``; ``damaged``, lines of decisions that cannot be read; ``disk``, bytes of
-        index, samples of the survey, mappers and votes, a patch and a labelled sample;
-        ``next``, a command line, or Python where the volume is an array; ``correct_next``, once a line is confirmed:
-        the line to correct next and a place on it, see `next_line`.
+        ``volume``; ``volume_unread``, a sentence if it is missing or was not compared; ``classes`` (name -> code);
+        ``background``; ``decisions``, the number of each kind; ``audits``, answers by subject; ``writers``;
+        ``retrieved`` (class -> patches), with ``retrieved_stale`` if the table is of older decisions and
+        ``retrieved_edited`` if it was edited by hand; ``lines`` (``total``, ``labelled``, ``stale``, ``confirmed``);
+        ``index`` (options, ``finished``); ``label`` (options); ``keys``; ``damaged``, unreadable decisions by file;
+        ``disk``, bytes of index, samples of the survey, mappers and votes, of a patch and a labelled sample; ``next``,
+        a command line, or Python if the volume is an array; ``correct_next``, once a line is confirmed: the line to
+        correct next and a place on it, see `next_line`.
     """
     try:
         unread = job._check_volume(most=QUICK)
         place = place_of(job.path, job.plan.volume)
         if place != job.plan.volume["source"] and place:
             unread = f"It was at {job.plan.volume['source']}. {unread}".rstrip()
-    except (ValueError, OSError) as error:  # the file that is there now is another one, or none
+    except (ValueError, OSError) as error:  # the file is missing, or holds another volume
         unread = str(error)
     plan = job.plan
     state, known = plan.state, plan.volume
@@ -110,15 +110,15 @@ def status(job: "Job") -> dict[str, Any]:
     report["next"] = _next(job, report)
     report["correct_next"] = None
     if confirmed:
-        with contextlib.suppress(ValueError, OSError):  # a volume or votes that are not here
+        with contextlib.suppress(ValueError, OSError):  # volume or votes are missing
             report["correct_next"] = next_line(job, plan)
     return report
 
 
 def _disk(job: "Job", plan: Plan) -> dict[str, float]:
-    """Return the bytes of index, of all samples of the survey, mappers and votes, and of one patch and labelled sample.
+    """Return the bytes of index, samples of the survey, mappers and votes, and of one patch and one labelled sample.
 
-    What does not exist, or cannot be read, is left out.
+    Results that are missing or cannot be read are left out.
     """
     found: dict[str, float] = {}
     with contextlib.suppress(ValueError, OSError, KeyError):
@@ -141,7 +141,7 @@ def _disk(job: "Job", plan: Plan) -> dict[str, float]:
 
 
 def _retrieved(job: "Job", plan: Plan) -> tuple[dict[str, int], bool]:
-    """Return the patches of every class in the table of these decisions, or else of the last one; whether it is old."""
+    """Return the number of patches by class in the table of a plan, or else in the last table, and if it is stale."""
     key = plan.keys["retrieved"]
     current = key is not None and retrieved.is_stored(job.stages.path("retrieved", key))
     if not current:
@@ -153,10 +153,10 @@ def _retrieved(job: "Job", plan: Plan) -> tuple[dict[str, int], bool]:
 
 
 def _next(job: "Job", report: dict[str, Any]) -> str:
-    """The command that would go on."""
+    """Return the command to run next."""
     name, lines, able = shlex.quote(str(job.path)), report["lines"], report["lines"]["total"]
     if 0 < lines["labelled"] < able:
-        with contextlib.suppress(ValueError, OSError):  # a volume that is not here
+        with contextlib.suppress(ValueError, OSError):  # the volume is missing
             grid = labelling_grid(job, job.plan)
             able = len(grid.live_lines() if job.plan.by_points else list(grid.lines()))
     ready = 0 < lines["labelled"] >= able and not lines["stale"]
@@ -166,8 +166,8 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
         step = 'export("labels.zarr")' if ready else "label()" if report["keys"]["mapper"] else "add_exemplar(...)"
         return f"oc.Job({str(job.path)!r}, volume=array).{step}"
     export = f"outcrop export {name} labels{_export_suffix(report['volume'])}"
-    taught = job.plan.by_points and report["keys"]["mapper"] and not report["retrieved_edited"]
-    if report["label"]["mapper"] or taught:
+    has_mapper = job.plan.by_points and report["keys"]["mapper"] and not report["retrieved_edited"]
+    if report["label"]["mapper"] or has_mapper:
         return export if ready else f"outcrop label {name}"
     if job.plan.by_points and not report["retrieved_edited"]:
         return f"outcrop label {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"
@@ -181,7 +181,7 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
 
 
 def _export_suffix(volume: str) -> str:
-    """The suffix of labels that go where their volume came from: a NumPy file, a picture, SEG-Y otherwise."""
+    """Return the suffix of exported labels for a volume: of a NumPy file, of a picture, otherwise of SEG-Y."""
     suffix = Path(volume).suffix.lower()
     return ".npy" if suffix == ".npy" else ".png" if suffix in KINDS["pictures"] else ".sgy"
 
@@ -193,14 +193,14 @@ def clean(job: "Job", *, keep: int | None = None, dry_run: bool = False) -> list
     ----------
     job : Job
     keep : int, optional
-        Bytes that older stages may go on to take, the newest first.
+        Bytes of unused results to keep, the newest first.
     dry_run : bool
-        Only say what would be removed.
+        Only report what would be removed.
 
     Returns
     -------
     list of dict
-        ``kind``, ``key``, ``bytes``, ``made`` and ``removed`` of every stage but those in use.
+        ``kind``, ``key``, ``bytes``, ``made`` and ``removed`` of every result that is not in use.
     """
     stages, used = job.stages, in_use(job)
     rows: list[dict[str, Any]] = [
@@ -219,13 +219,13 @@ def clean(job: "Job", *, keep: int | None = None, dry_run: bool = False) -> list
 
 
 def in_use(job: "Job") -> set[tuple[str, str | None]]:
-    """Return the stages that the present decisions lead to, and those whose labels are shown: (kind, key)."""
+    """Return (kind, key) of the results that the present decisions or the labels shown use."""
     plan = job.plan
     keys: set[tuple[str, str | None]] = {(kind, key) for kind, key in plan.keys.items() if kind != "volume"}
     for one in (plan, replace(plan, across=True)):
         keys |= {("survey", one.survey_stage.key), ("mapper", one.mapper_key), ("votes", one.keys["votes"])}
     keys |= {("votes", key) for key in vote_keys(job, plan).values()}
     keys |= {(kind, job.stages.last(kind)) for kind in ("net", "faults")}
-    if not job.indexed:  # made by build_index alone
+    if not job.indexed:  # the last index may come from `build_index` without a job
         keys.add(("index", job.stages.last("index")))
     return keys

@@ -1,4 +1,4 @@
-"""Strokes of a brush: which samples they cover, and the patches that a mapper learns them from."""
+"""Strokes: the samples that they cover, and the grid points and patches from which mappers learn them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.volumes.axes import nearest_position, positions_of
 
 Section = tuple[int, int]  # direction and position
-FULL = 0.25  # share of the pixels of a node from which it counts as painted wholly
+FULL = 0.25  # share of painted samples above which a grid point has full weight
 
 
 def covered(shape: tuple[int, int], spots: npt.ArrayLike, radius: float) -> np.ndarray:
@@ -41,7 +41,7 @@ def covered(shape: tuple[int, int], spots: npt.ArrayLike, radius: float) -> np.n
 
 
 def enclosed(shape: tuple[int, int], spots: npt.ArrayLike) -> np.ndarray:
-    """Return a mask of the samples inside the closed line through spots, an odd number of times if it crosses itself.
+    """Return a mask of the samples inside the closed line through spots, by the even-odd rule.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def enclosed(shape: tuple[int, int], spots: npt.ArrayLike) -> np.ndarray:
 
 
 def runs(mask: np.ndarray, traces: np.ndarray, samples: np.ndarray) -> list[list[float]]:
-    """Return painted samples as [trace, first, last] in survey labels, shape of mask (n_traces, n_samples).
+    """Return the runs of a mask (n_traces, n_samples) as [trace, first, last] in survey labels.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def runs(mask: np.ndarray, traces: np.ndarray, samples: np.ndarray) -> list[list
 
 
 def section_of(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> Section | None:
-    """Return direction and position of the section a stroke lies on, None where the volume does not have it."""
+    """Return direction and position of the section of a stroke; None if the volume has no such line."""
     direction = DIRECTIONS.index(stroke["along"])
     label = stroke["line"] if "line" in stroke else stroke["points"][0][direction]
     at = int(positions_of(axes[direction], label))
@@ -105,7 +105,7 @@ def stroke_mask(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> np.nda
 
 
 def _place(axis: np.ndarray, label: float) -> float:
-    """Return the position of the label nearest to a value; beyond the ends it goes on in steps of the axis."""
+    """Return the position of the label nearest to a value, extrapolated in steps of the axis beyond its ends."""
     at = nearest_position(axis, label)
     step = float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
     return at + (label - axis[at]) / step if at in (0, len(axis) - 1) and abs(label - axis[at]) > abs(step) else at
@@ -114,7 +114,7 @@ def _place(axis: np.ndarray, label: float) -> float:
 def _placed(
     strokes: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Sequence[np.ndarray]
 ) -> Iterator[tuple[Section, bool, int, np.ndarray]]:
-    """Yield the section of every stroke of a class or eraser, whether it excludes the class, its code and its mask."""
+    """Yield section, whether its class is excluded, code and mask of every stroke; an eraser has code 0."""
     codes = {name: i + 1 for i, name in enumerate(names)} | {"erase": 0}
     for stroke in strokes:
         place = section_of(stroke, axes)
@@ -125,12 +125,12 @@ def _placed(
 def painted_sections(
     strokes: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Sequence[np.ndarray]
 ) -> dict[Section, np.ndarray]:
-    """Return codes of what is painted, section by section; later strokes win.
+    """Return the painted codes of every section; later strokes win.
 
     Parameters
     ----------
     strokes : list of dict
-        Entries of `decisions`; one that excludes a class takes away what was painted as that class.
+        Log entries; a stroke that excludes a class clears earlier strokes of that class.
     names : list of str
         Classes; code i + 1 is ``names[i]``, 0 where nothing is painted.
     axes : list of three arrays
@@ -176,7 +176,7 @@ def excluded_sections(
 
 
 def cell_means(values: np.ndarray) -> np.ndarray:
-    """Return means over the pixels of every node, of a mask its share; pixels beyond the edge count as 0.
+    """Return the mean of the samples of every grid point, of a mask its share; samples beyond the edge count as 0.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def cell_means(values: np.ndarray) -> np.ndarray:
 
 
 def painted_nodes(codes: np.ndarray, excluded: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the nodes that a mapper learns from what is painted on a section.
+    """Return the grid points that a mapper learns from the strokes on a section.
 
     Parameters
     ----------
@@ -202,12 +202,13 @@ def painted_nodes(codes: np.ndarray, excluded: np.ndarray) -> tuple[np.ndarray, 
     Returns
     -------
     rows : int array, shape (n, 2)
-        Of the nodes, on the lattice of traces and samples.
+        Positions of the grid points on their lattice of traces and samples.
     known : bool array, shape (n, n_classes)
+        Painted classes.
     excluded : bool array, shape (n, n_classes)
-        Classes that are excluded.
+        Excluded classes.
     weights : array, shape (n,)
-        All nodes of a stroke of n together count as the fourth root of n.
+        The n grid points of a connected area together have the weight of the fourth root of n.
     """
     parts = []
     for masks, kind in (([codes == c + 1 for c in range(len(excluded))], 0), (excluded, 1)):
@@ -235,7 +236,7 @@ def painted_patches(
     *,
     background: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return retrieved patches with the pixels painted in them, and a patch around what was painted elsewhere.
+    """Return retrieved patches with the samples painted in them, and further patches around other strokes.
 
     Parameters
     ----------
@@ -253,9 +254,10 @@ def painted_patches(
     -------
     starts : array, shape (m, 4)
     classes : array of str, shape (m,)
-        A painted patch has the structure that was painted most in it, else that of the retrieved patch it overlaps.
+        A further patch has the class that covers most of it, without the background if another class is painted; if
+        only the background is painted, it has the class of a retrieved patch that it overlaps.
     masks : uint8 array, shape (m, height, width), or None where nothing is painted
-        ``i + 1`` for the i-th class in the order in which the classes returned name them.
+        ``i + 1`` for the i-th class, in the order in which `classes` first name them.
     """
     height, width = grid.size
     sections = {
@@ -284,7 +286,7 @@ def painted_patches(
 def _around(
     codes: np.ndarray, grid: PatchGrid, found: list[Any], names: Sequence[str], background: str | None
 ) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield trace, sample and class of patches that cover what is painted on one section; `found` ones lie on it."""
+    """Yield trace, sample and class of patches that cover the painted samples of a section with patches `found`."""
     height, width = grid.size
     left = codes > 0
     while left.any():

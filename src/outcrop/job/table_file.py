@@ -1,4 +1,4 @@
-"""``retrieved.csv``: the retrieved patches as a table for people, and what they change in it by hand."""
+"""``retrieved.csv``: the retrieved patches as a table, and edits that a person makes in it."""
 
 import hashlib
 from pathlib import Path
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 TABLE = "retrieved.csv"
 REMEDY = "Name the wrong patches with 'outcrop retrieve --reject' or Job.reject()"
-PUBLISHED = "published.txt"  # digests of what this program wrote to the table, the last line last
+PUBLISHED = "published.txt"  # digests of the tables that this program wrote, the latest last
 
 
 def publish(job: "Job", key: str, weak: WeakLabels) -> None:
-    """Write ``retrieved.csv`` where it differs from the patches of a key."""
+    """Write ``retrieved.csv`` if it differs from the patches of a key."""
     text = weak.table.to_csv(index=False)
     path, known = job.path / TABLE, hashlib.sha256(text.encode()).hexdigest()
     folder = job.stages.root / "retrieved"
@@ -43,15 +43,16 @@ def publish(job: "Job", key: str, weak: WeakLabels) -> None:
 
 
 def _last_written(job: "Job") -> list[str]:
-    """Return the digest of the table as this program left it; two where a kill came between note and table."""
+    """Return the digest of the last table that was written; two if the program was killed while writing it."""
     rows = [line.split() for line in read_lines(job.stages.root / "retrieved" / PUBLISHED) if line.strip()]
     for number in range(len(rows) - 1, -1, -1):
         if rows[number][1:] in (["written"], ["edited"]):
             return list(dict.fromkeys(row[0] for row in [rows[number], *rows[number + 1 :]]))
-    return [row[0] for row in rows[-2:]]  # of an older program, which noted nothing after the table
+    return [row[0] for row in rows[-2:]]  # older versions wrote no line after the table
 
 
 def _content(path: Path) -> str | None:
+    """Return the digest of a file; None if it cannot be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
@@ -74,9 +75,9 @@ def published(job: "Job") -> pd.DataFrame | None:
 
 
 def take_edits(job: "Job", index: Index) -> str:
-    """Record edits of ``retrieved.csv`` as decisions; return a sentence that says so, empty without edits.
+    """Record edits of ``retrieved.csv`` as verdicts; return a sentence about them, empty without edits.
 
-    A row that was removed is a no to that patch, a row that was added a yes, one with another class both.
+    A removed row rejects its patch, an added row accepts one, and a row with another class does both.
     """
     path, folder = job.path / TABLE, job.stages.root / "retrieved"
     if not is_edited(job):
@@ -85,13 +86,13 @@ def take_edits(job: "Job", index: Index) -> str:
     last = _last_written(job)[-1][:16]
     base = next((copy for kind in ("published", "edited") if (copy := folder / f"{kind}-{last}.csv").is_file()), None)
     if base is None:
-        return f"{path} was edited by hand, and its earlier content is lost: the edit is not taken. {REMEDY}."
+        return f"{path} was edited by hand, and its earlier content is lost, so the edit is ignored. {REMEDY}."
     before, after = (_patches(read_table(table, index), index) for table in (base, path))
     if not after:
-        raise ValueError(f"{path} has no patches left; remove the file. {REMEDY}.")
+        raise ValueError(f"{path} holds no patch; remove the file. {REMEDY}.")
     for name in {name for name, _ in before} - {name for name, _ in after}:
         raise ValueError(
-            f"{path} has no patches of {name!r} left, as if its end was cut off; restore the rows, or remove the file. "
+            f"{path} holds no patch of {name!r}, as if its end was cut off; restore the rows, or remove the file. "
             f"{REMEDY}."
         )
     gone, new = before - after, after - before
@@ -115,11 +116,12 @@ def take_edits(job: "Job", index: Index) -> str:
         return ""
     named = [entry["class"] for entry in made if entry["what"] == "class"]
     classes = f" New classes: {', '.join(named)}." if named else ""
-    rows = f"{counted(len(gone), 'rows')} taken out and {len(new)} added count as no and yes"
+    rows = f"{counted(len(gone), 'rows')} taken out and {len(new)} added count as rejected and accepted patches"
     return f"{path} was edited by hand: {rows}.{classes}"
 
 
 def _verdict(what: str, name: str, place: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the log entry of a verdict on a patch."""
     return {"what": what, "class": name, "place": list(place[:3]), "along": place[3]}
 
 

@@ -23,13 +23,13 @@ from outcrop.train import train
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-PATCHES = 3000  # at most, drawn from all labelled lines; neighbouring lines are near-copies
+PATCHES = 3000  # at most, drawn at random from all labelled lines, as neighbouring lines are similar
 SCORES = ("MIU", "MIU_without_boundary", "PA", "FWIU", "coverage")
-CODE = 1
+CODE = 1  # version of the training
 
 
 def net_inputs(job: "Job", *, epochs: int | None, seed: int) -> dict[str, Any]:
-    """Return what a net is made from: the votes of every line, what is painted, the limits, and how it is trained."""
+    """Return the inputs of a net: votes of every line, strokes, limits, confirmed lines and training options."""
     plan = job.plan
     limits = plan.state.options.get("limits", {})
     strokes = [{k: v for k, v in stroke.items() if k not in ("time", "who", "id")} for stroke in plan.state.strokes]
@@ -42,7 +42,7 @@ def net_inputs(job: "Job", *, epochs: int | None, seed: int) -> dict[str, Any]:
 def train_net(
     job: "Job", *, epochs: int | None = None, seed: int = 0, device: str | None = None, progress: Progress | None = None
 ) -> tuple[str, Any]:
-    """Train a U-Net on the labels of a job; goes on where it was stopped. Return the key of the stage, and the net."""
+    """Train a U-Net on the labels of a job, or resume its training; return the key of the net, and the net."""
     lines = checked_lines(job, option=False)
     key = job.stages.begin("net", net_inputs(job, epochs=epochs, seed=seed))
     folder = job.stages.path("net", key)
@@ -61,7 +61,7 @@ def train_net(
 def label_with_net(
     job: "Job", key: str, net: Any, *, lines: Sequence[int] | None = None, progress: Progress | None = None
 ) -> xr.Dataset:
-    """Label lines with a net; goes on where it was stopped."""
+    """Label lines with a net; resume an interrupted run."""
     path = job.stages.path("net", key) / "net.zarr"
     grid = patch_grid(job, job.plan)
     labels = label_volume(job.volume, grid, net, lines=lines, path=path, progress=progress)
@@ -70,29 +70,31 @@ def label_with_net(
 
 
 def net_labels(job: "Job") -> xr.Dataset:
-    """Return the labels of the last net of a job; refused where the labels it was trained on have changed."""
+    """Return the labels of the last net of a job; refused if the labels it was trained on have changed."""
     key = job.stages.last("net")
     facts = {} if key is None else job.stages.facts("net", key).get("inputs", {})
     made = {"epochs": facts.get("epochs"), "seed": facts.get("seed", 0)}
     if key is None or not facts or digest("net", net_inputs(job, **made)) != key:
-        raise ValueError(f"The labels of {job.path} are not those a net was trained on; run 'outcrop train'.")
+        raise ValueError(f"No net was trained on the present labels of {job.path}; run 'outcrop train {job.path}'.")
     return open_labels(job.stages.path("net", key) / "net.zarr")
 
 
 def net_gain(job: "Job", *, truth: str | Path | None = None) -> dict[str, Any]:
-    """Return what a net changed: agreement with the labels it was trained on and, with a truth, the scores of both.
+    """Compare a net with the labels it was trained on; score both if a truth is given.
 
     Returns
     -------
     dict
-        ``inlines`` (``crosslines`` where those are labelled) that both label; ``agreement``, by class of the labels and
-        in ``all``; with a truth also ``rows``: the scores of the labels and of the net.
+        ``inlines`` or ``crosslines`` that both label; ``agreement``, by class of the labels and in ``all``; with a
+        truth also ``rows``: the scores of the labels and of the net.
     """
     along = DIRECTIONS[job.plan.along]
     old, new = job.labels, net_labels(job)
     lines = np.intersect1d(lines_with_labels(old, along), lines_with_labels(new, along)).tolist()
     if not lines:
-        raise ValueError("The net and the labels it was trained on have no line in common; label one of each.")
+        raise ValueError(
+            "The net and the labels it was trained on have no line in common; label the same line with both."
+        )
     names = list(old.attrs["classes"])
     before, after = (labels["label"].sel({along: lines}).values for labels in (old, new))
     agreement = unchanged(before, recode_table(new.attrs["classes"], names)[after], names)

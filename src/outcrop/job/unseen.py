@@ -1,4 +1,4 @@
-"""What no exemplar resembles: patches unlike everything an interpreter marked, gathered into a few groups."""
+"""Patches unlike anything marked, in a few groups of similar patches."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,21 +19,21 @@ from outcrop.retrieval.search import similarity_to
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-SHARE = 0.2  # of the survey that counts as least like the exemplars
-MOST = 20_000  # patches that are grouped, drawn at random where there are more
-MOST_GROUPS = 50  # that somebody would look at
-SHOWN = 8  # patches of a group that are listed, each from another place
+SHARE = 0.2  # of the survey that counts as unlike the exemplars
+MOST = 20_000  # patches that are grouped, drawn at random from more
+MOST_GROUPS = 50
+SHOWN = 8  # patches listed for each group, without overlap
 
 
 def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
-    """Return groups of patches that look like nothing that was marked.
+    """Return groups of patches unlike anything marked.
 
     Parameters
     ----------
     job : Job
         With at least one exemplar.
     n : int
-        Groups.
+        Number of groups.
     seed : int
 
     Returns
@@ -46,14 +46,14 @@ def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
         raise ValueError(f"groups is {n}; choose 1 to {MOST_GROUPS}.")
     plan = job.plan
     if not plan.queries:
-        raise ValueError(f"{job.path} has no exemplars yet; add some, then ask what they do not show.")
+        raise ValueError(f"{job.path} has no exemplars yet; add some first.")
     index = job._index(plan)
     marked = retrieved.fitting_exemplars(index.grid, plan)
     near = similarity_to(index, [one for some in marked.values() for one in some])
     usable = np.flatnonzero(index.status == USED)
     count = max(n, int(SHARE * len(usable)))
-    strange = usable[np.argsort(near[usable], kind="stable")[:count]]
-    some = np.sort(np.random.default_rng(seed).permutation(strange)[:MOST])
+    unlike = usable[np.argsort(near[usable], kind="stable")[:count]]
+    some = np.sort(np.random.default_rng(seed).permutation(unlike)[:MOST])
     points = square_roots(index.descriptors(some))
     with one_blas_thread():
         found = KMeans(min(n, len(some)), n_init=4, random_state=seed).fit(points)
@@ -63,14 +63,14 @@ def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
         members = np.flatnonzero(found.labels_ == group)
         off = ((points[members] - found.cluster_centers_[group]) ** 2).sum(axis=1)
         typical = apart(index.grid, some[members[np.argsort(off, kind="stable")]])
-        share = len(members) / len(some) * len(strange) / len(usable)
+        share = len(members) / len(some) * len(unlike) / len(usable)
         facts = {"group": number, "share": share, "similarity": near[typical], "row": typical}
         parts.append(pd.DataFrame(facts).join(index.grid.centres(typical)))
     return pd.concat(parts, ignore_index=True)
 
 
 def apart(grid: PatchGrid, rows: np.ndarray) -> np.ndarray:
-    """Return the first rows that do not overlap one before them on lines of the neighbourhood."""
+    """Return the first rows whose patches do not overlap an earlier one on the same line or on lines near it."""
     chosen: list[int] = []
     overlap, covered = Overlap(grid, rows), np.zeros(len(rows), bool)
     while len(chosen) < SHOWN and not covered.all():
@@ -80,7 +80,7 @@ def apart(grid: PatchGrid, rows: np.ndarray) -> np.ndarray:
 
 
 def draw_unseen(job: "Job", table: pd.DataFrame) -> Path:
-    """Save a picture of the groups, a row each; return its path."""
+    """Save a picture with one row for each group; return its path."""
     patches = job._grid(job.plan).extract(job.volume, table["row"].to_numpy())
     cells = list(zip(table["group"] - 1, table.groupby("group").cumcount(), strict=True))
     figure, axes = image_axes(dict(zip(cells, patches, strict=True)), columns=SHOWN, size=(1.5, 1.85))

@@ -1,4 +1,4 @@
-"""How labels are read: decided from the votes of lines, after strokes and limits."""
+"""Lazy labels: decided from votes, corrections, confirmed lines and limits when they are read."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -22,10 +22,10 @@ AT_ONCE = 1 << 25  # bytes of votes that are read at once
 
 
 class Labels(NamedTuple):
-    """What is needed to read labels: which store holds each line, and what is applied to its votes.
+    """Labels that are decided when they are read, from the stored votes of each line.
 
-    ``codes`` gives the code of a class by its first name, ``corrections`` the votes where something is painted, and
-    ``confirmed`` what lies on top of both.
+    ``codes`` has the code of each class by its first name; ``corrections`` change the votes of lines with strokes;
+    ``confirmed`` samples replace both.
     """
 
     stores: dict[int, VoteStore | NoVotes]  # by position of a line
@@ -44,7 +44,7 @@ class Labels(NamedTuple):
         plain: dict[VoteStore, list[int]] = {}
         for i, line in enumerate(lines.tolist()):
             store = self.stores.get(line)
-            if store is None:  # only where confirmed sections cross it
+            if store is None:  # only confirmed sections across it have labels
                 codes = self.confirmed.block(lines[i : i + 1], traces, samples)[0]
                 out[i] = codes if which == 0 else np.where(codes > 0, 255, 0)
             elif isinstance(store, NoVotes) or line in self.confirmed.lines or line in self.corrections.lines:
@@ -60,7 +60,7 @@ class Labels(NamedTuple):
         return out if self.along == 0 else out.swapaxes(0, 1)
 
     def score_block(self, name: str, key: Any) -> np.ndarray:
-        """Return a part of the volume of the share of a class, for a key as in `block`."""
+        """Return a part of the score volume of a class, for a key as in `block`."""
         lines, traces, samples = self._wanted(key)
         out = np.zeros((len(lines), len(traces), len(samples)), np.uint8)
         for i, line in enumerate(lines.tolist()):
@@ -76,7 +76,7 @@ class Labels(NamedTuple):
         return wanted[self.along], wanted[1 - self.along], wanted[2]
 
     def votes(self, line: int, traces: Part = EVERY, samples: Part = EVERY) -> tuple[list[str], np.ndarray]:
-        """Return classes and votes of a line, or of a part of it, under strokes and what is confirmed."""
+        """Return classes and votes of a line, or of a part of it, with corrections and confirmed samples applied."""
         store = self.stores[line]
         corrected = None if isinstance(store, NoVotes) else self.corrections.votes(line, store)
         if corrected is None:
@@ -87,12 +87,12 @@ class Labels(NamedTuple):
     def section(
         self, line: int, traces: Part = EVERY, samples: Part = EVERY, *, painted: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return label and confidence of a line, or of a part of it; of its votes alone where `painted` is False."""
+        """Return label and confidence of a line, or of a part of it; from stored votes only if `painted` is False."""
         if painted:
             label, sure = self.decided(*self.votes(line, traces, samples))
             if line not in self.confirmed.lines:
                 return label, sure
-            codes = self.confirmed.codes(line)[traces][:, samples]  # a single class alone would be uncertain
+            codes = self.confirmed.codes(line)[traces][:, samples]  # votes for a single class would be uncertain
             return np.where(codes > 0, codes, label), np.where(codes > 0, np.uint8(255), sure)
         store = self.stores[line]
         return self.decided(store.classes, store.read(line, traces, samples))
@@ -138,7 +138,7 @@ def survey_limit(stores: Mapping[int, VoteStore | NoVotes], options: LabelOption
         Position of a line -> VoteStore; a limit of error is estimated on all of these lines.
     options : LabelOptions
     shift : float
-        What audits add to the logit of a confidence, where the limit is one of error.
+        Shift of the logit of confidence from audits, for a limit of error.
     """
     if options.max_error is None or not stores:
         return options.min_confidence or 0.0
