@@ -83,14 +83,14 @@ def amplitude_clip(volume: xr.DataArray, *, percentile: float = 99.5, lines: int
 
 
 def clip_of(sample: Array, percentile: float = 99.5) -> float:
-    """Return the percentile of the sizes of sampled amplitudes around zero, 0 where there are none; see above."""
+    """Return a percentile of the absolute sampled amplitudes as in `amplitude_clip`; 0 if no trace has amplitudes."""
     sizes = np.abs(sample[~loud_traces(sample)])
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
     return float(np.percentile(sizes, percentile)) if sizes.size else 0.0
 
 
 def volume_name(volume: xr.DataArray) -> str:
-    """What an error calls a volume: its file, but the array where it lies in memory, whatever it was read from."""
+    """Return the name of a volume for messages: its file, or 'The array' if the samples are in memory."""
     in_memory = isinstance(volume.variable._data, np.ndarray)
     return "The array" if in_memory else str(volume.attrs.get("source") or "The volume")
 

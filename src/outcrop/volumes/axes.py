@@ -158,7 +158,7 @@ def _measure(role: str, unit: str, domain: str | None, name: Any) -> tuple[str, 
     measures, factor = UNITS[word]
     wrong = next((other for other in (role, domain) if other in ("time", "depth") and other != measures), None)
     if wrong:
-        raise ValueError(f"Axis {name} is in {unit!r} and should be {wrong}; mend its name or its unit.")
+        raise ValueError(f"Axis {name} is in {unit!r} and should be {wrong}; correct its name or its unit.")
     return measures, factor
 
 

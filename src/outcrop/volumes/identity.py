@@ -44,8 +44,8 @@ def identify(volume: xr.DataArray) -> dict[str, Any]:
 
     Notes
     -----
-    A file is known by its size, its headers and evenly spaced blocks, and by the digest of every line (`LineLog`). An
-    array, and whatever was computed from a file, is known by all of its samples.
+    A file is identified by its size, its headers and evenly spaced blocks, and by the digests of its lines (`LineLog`).
+    An array, and a volume computed from a file, is identified by all of its samples.
     """
     source = str(volume.attrs.get("source") or "")
     about = {"shape": list(volume.shape), "dims": list(volume.dims)}
@@ -95,7 +95,7 @@ def _bytes(values: npt.ArrayLike) -> bytes:
 
 
 def file_stamp(source: str) -> str:
-    """Size and time of the last change of a file or folder; empty where there is none, or it lies in the network."""
+    """Return size and modification time of a file or folder; empty if it does not exist or is a remote store."""
     path = Path(source)
     if not str(source) or "://" in str(source) or not path.exists():
         return ""
@@ -199,17 +199,17 @@ def known_volume(job: str | Path) -> dict[str, Any]:
 
 
 def as_recorded(job: str | Path, volume: xr.DataArray) -> xr.DataArray:
-    """Return a volume on the axes that a job folder recorded.
+    """Return a volume with the sample axis that a job folder recorded.
 
-    A job that was made before axes in seconds were converted to ms has its decisions in seconds: it goes on with the
-    axis as it was stored. Any other volume is returned as it is.
+    Earlier versions did not convert sample axes to ms or m. Decisions of such jobs are in the stored unit, so these
+    jobs keep the stored axis. For any other job the volume is returned unchanged.
     """
     name = volume.dims[2]
     stored = volume[name].variable.encoding.get(STORED)
     if stored is None:
         return volume
     as_stored = volume.assign_coords({name: stored})
-    note = f"this job was made with the {name} axis as it is stored, not converted, and keeps it"
+    note = f"this job was made with the stored, unconverted {name} axis and keeps it"
     as_stored.attrs["notes"] = [*(one for one in volume.attrs["notes"] if "converted to" not in one), note]
     try:
         return as_stored if known_volume(job).get("axes") == digest(_axes(as_stored)) else volume
@@ -279,7 +279,7 @@ def refuse_other_folder(job: str | Path) -> None:
 
 
 def _relative(source: str, job: str | Path) -> str:
-    """Path of a volume from its job folder, empty where there is none."""
+    """Return the path of a volume relative to its job folder; empty if no such path exists."""
     if not source or "://" in source:
         return ""
     try:

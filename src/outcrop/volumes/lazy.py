@@ -68,7 +68,7 @@ class LazyVolume(BackendArray):
             block = self._line(wanted) if self.keep_lines else self.read(tuple(map(as_slice, wanted)))
         except (ValueError, OSError):
             raise
-        except Exception as error:  # whatever a decoder throws at damaged data
+        except Exception as error:  # decoders raise any type of error on damaged data
             raise OSError(f"Part of the volume cannot be read ({type(error).__name__}: {error}).") from error
         block = np.asarray(block, self.dtype)
         return block[tuple(0 if isinstance(k, numbers.Integral) else slice(None) for k in key)]
@@ -118,7 +118,7 @@ def lazy_volume(
 
 
 def as_slice(positions: Array) -> slice | Array:
-    """Positions as a slice where they ascend evenly, which every reader does faster; as they are otherwise.
+    """Return positions as a slice if they ascend evenly, which is faster to read; else return them unchanged.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class PictureFile:
     ----------
     path : str
     codes : bool
-        Whether its pixels are codes of classes and stay as they are.
+        Whether its pixels are codes of classes, which are not scaled.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class PictureFile:
         return pixels
 
     def decode(self) -> Array:
-        """Grey values from 0 to 1 of the file now; codes and floating-point numbers as they are."""
+        """Read the pixels of the file: grey values scaled to [0, 1]; codes and floating-point numbers unchanged."""
         with open_image(self.path) as image:
             if (image.height, image.width) != self.shape:
                 raise ValueError(f"{self.path} has changed since it was opened; open it again.")
@@ -236,7 +236,7 @@ def live_traces(volume: xr.DataArray) -> npt.NDArray[np.bool_]:
 
 
 def check_axes(volume: xr.DataArray) -> None:
-    """Refuse a volume with two lines of one number, for nobody could tell them apart, or with uneven samples."""
+    """Raise `ValueError` if two lines have the same number, or samples are unevenly spaced or descend."""
     for name in volume.dims:
         labels, counts = np.unique(volume[name].values, return_counts=True)
         if (counts > 1).any():

@@ -36,7 +36,7 @@ MOST_LINES = 10**7  # no survey has more; labels of an axis that claims to would
 def open_volume(
     source: Any, *, header_bytes: tuple[int, int] | None = None, endian: str | None = None, domain: str | None = None
 ) -> xr.DataArray:
-    """Open a seismic volume, whatever it is stored in, as one lazy array of raw amplitudes.
+    """Open a seismic volume of any supported format as one lazy array of raw amplitudes.
 
     Parameters
     ----------
@@ -96,9 +96,9 @@ def with_line_step(volume: xr.DataArray) -> xr.DataArray:
 
 
 def note_offset(volume: xr.DataArray) -> xr.DataArray:
-    """Set the offset of a volume without negative amplitudes, and a note of it; amplitudes stay as they are.
+    """Set the offset of a volume without negative amplitudes and add a note about it; amplitudes do not change.
 
-    A picture whose median is not the middle grey does not show zero amplitude as the middle: it is no scaled data.
+    A picture whose median is not middle grey does not show zero amplitude as middle grey, so it is not scaled data.
     """
     try:
         if "picture" in volume.attrs.get("format", "") and volume.attrs.get("scaled"):
@@ -242,7 +242,7 @@ def open_zarr(path: str, *, domain: str | None) -> xr.DataArray:
 
 
 def group_arrays(group: Any) -> dict[str, Any]:
-    """Arrays of a Zarr group by name: decoded as xarray does where axes have names, as they are otherwise."""
+    """Return the arrays of a Zarr group by name: decoded by xarray if their axes have names, else undecoded."""
     try:
         # Times stay numbers: "seconds" would become a time difference.
         options: Any = {"consolidated": False, "cache": False, "decode_times": False}
@@ -335,13 +335,13 @@ def assemble(
 
 
 def upright(variable: Any, plane: list[Any]) -> Any:
-    """A map of the survey with its axes in the order of the volume; anything else as it is."""
+    """Return a map of the survey with its axes in the order of the volume; return anything else unchanged."""
     is_map = isinstance(variable, xr.Variable) and len(plane) == 2 and set(variable.dims) == set(plane)
     return variable.transpose(*plane) if is_map else variable
 
 
 def axis_labels(labels: Any, n: int) -> Array:
-    """Labels of an axis, whole numbers as such; positions where there are none."""
+    """Return the labels of an axis, whole numbers as integers; positions from 0 if the axis has no labels."""
     found = np.arange(n) if labels is None else np.asarray(labels, np.float64).reshape(n)
     return found.astype(np.int64) if np.array_equal(found, np.rint(found)) else found
 
