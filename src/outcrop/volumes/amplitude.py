@@ -11,7 +11,7 @@ LOUD = 30.0  # times the 75th percentile of the RMS of traces; a louder trace is
 
 
 def sample_lines(volume: xr.DataArray, lines: int) -> tuple[Array, Array]:
-    """Return positions and amplitudes of evenly spaced inlines, shape (n_lines, n_traces, n_sample); traces are thinned."""
+    """Return positions of evenly spaced inlines, and some of their traces, shape (n_lines, n_traces, n_sample)."""
     rows = np.unique(np.linspace(0, volume.shape[0] - 1, lines).round().astype(int))
     # About 2**18 samples of a line suffice, so the cost does not grow with the survey.
     every = -(-volume.shape[1] * volume.shape[2] // (1 << 18))
@@ -52,10 +52,9 @@ def loud_traces(sample: Array) -> npt.NDArray[np.bool_]:
 
 
 def amplitude_clip(volume: xr.DataArray, *, percentile: float = 99.5, lines: int = 16) -> float:
-    """Return the amplitude that maps to the ends of [0, 1]: a percentile of absolute amplitudes.
+    """Return the amplitude that maps to the ends of [0, 1]: a percentile of sampled absolute amplitudes.
 
-    Evenly spaced inlines are sampled. Zeros (mutes and padding), NaN, Inf and single traces that are far too loud do not
-    count.
+    Zeros (mutes and padding), NaN, Inf and single traces that are far too loud do not count.
 
     Parameters
     ----------
