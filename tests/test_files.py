@@ -16,7 +16,7 @@ from outcrop import export_segy, plots
 from outcrop.volumes import class_table, segy_write
 from outcrop.volumes.lazy import live_traces
 from outcrop.volumes.opening import open_volume
-from outcrop.volumes.recognise import HDF5, WAYS, recognise
+from outcrop.volumes.recognise import HDF5, REMEDIES, recognise
 from outcrop.volumes.summary import describe, sample_unit
 
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP_DATA does not name the real data")
@@ -54,7 +54,7 @@ def test_other_formats_are_refused_with_name_and_remedy(tmp_path, outcrop, name,
         pytest.skip("only the ending of the name distinguishes it from HDF5")
     path = tmp_path / ("v.sgy" if disguised else called)
     path.write_bytes(raw)
-    title, remedy = WAYS[name]
+    title, remedy = REMEDIES[name]
     with pytest.raises(ValueError) as caught:
         open_volume(path)
     message = str(caught.value)
@@ -163,7 +163,7 @@ def test_segy_lines_of_different_lengths_are_joined_by_their_headers(tmp_path):
     (tmp_path / "notes.txt").write_text("of another kind")
     volume = open_volume(tmp_path)
     assert volume.inline.values.tolist() == [10, 20] and volume.crossline.values.tolist() == list(range(98, 104))
-    assert volume.attrs["sample_interval"] == 4.0 and "1 other file is left alone" in volume.attrs["notes"]
+    assert volume.attrs["sample_interval"] == 4.0 and "1 other file is ignored" in volume.attrs["notes"]
     np.testing.assert_array_equal(volume.sel(inline=10).values, second)
     np.testing.assert_array_equal(volume.sel(inline=20)[2:].values, first)
     assert np.isnan(volume.sel(inline=20)[:2].values).all()
@@ -292,14 +292,14 @@ def test_axes_are_recognised_by_their_names(dims, order):
 )  # fmt: skip
 def test_unknown_or_ambiguous_axes_are_refused(dims):
     """Unknown names are not replaced by the order of the axes, because a swapped volume also looks like seismic."""
-    with pytest.raises(ValueError, match="do not tell inline, crossline and time or depth"):
+    with pytest.raises(ValueError, match="not recognised as inline, crossline and time or depth"):
         open_volume(named(dims))
 
 
 def test_unknown_names_in_zarr_are_refused_too(tmp_path):
     """The names that xarray wrote decide, not the order."""
     named(("y", "x", "band")).to_dataset(name="amplitude").to_zarr(tmp_path / "v.zarr", consolidated=False)
-    with pytest.raises(ValueError, match="do not tell"):
+    with pytest.raises(ValueError, match="not recognised as inline"):
         open_volume(tmp_path / "v.zarr")
 
 

@@ -26,7 +26,7 @@ def test_axes_of_an_array_are_named_in_a_job_too(tmp_path):
     """A third axis called twt is read as time; an axis with an unknown name is refused."""
     array = xr.DataArray(np.random.default_rng(0).normal(size=(3, 40, 50)), dims=("inline", "crossline", "twt"))
     assert oc.Job(tmp_path / "a.outcrop", volume=array).volume.dims == ("inline", "crossline", "time")
-    with pytest.raises(ValueError, match="do not tell inline, crossline and time or depth"):
+    with pytest.raises(ValueError, match="not recognised as inline, crossline and time or depth"):
         oc.Job(tmp_path / "b.outcrop", volume=array.rename(twt="band"))
 
 

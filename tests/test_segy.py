@@ -88,8 +88,8 @@ def test_every_format_endianness_and_sorting_reads_back_along_every_axis(tmp_pat
 
 @pytest.mark.parametrize("header_bytes", [(189, 193), (5, 21), (9, 21), (17, 13), (233, 237)])
 @pytest.mark.parametrize("given", [False, True])
-def test_header_bytes_are_found_or_taken(tmp_path, header_bytes, given):
-    """Common places of inline and crossline are found without being told."""
+def test_header_bytes_are_found_or_given(tmp_path, header_bytes, given):
+    """The usual header bytes of inline and crossline are found if none are given."""
     write_by_segyio(tmp_path / "a.sgy", position_code(), header_bytes=header_bytes)
     geometry = segy.scan(tmp_path / "a.sgy", header_bytes=header_bytes if given else None)
     assert geometry.header_bytes == header_bytes
@@ -241,8 +241,8 @@ def test_a_file_cut_after_it_was_opened_is_an_error_not_a_crash(tmp_path):
         read_all(geometry)
 
 
-def test_nan_and_inf_are_read_as_they_are(tmp_path):
-    """Samples that are no numbers pass through, for whoever reads to judge."""
+def test_nan_and_inf_are_read_unchanged(tmp_path):
+    """Reading keeps NaN, Inf and -Inf at their positions."""
     code = position_code()
     code[0, 0, 0], code[1, 1, 1], code[2, 2, 2] = np.nan, np.inf, -np.inf
     np.testing.assert_allclose(read_all(segy.scan(write_by_segyio(tmp_path / "a.sgy", code))), code, atol=1e-5)
@@ -420,7 +420,7 @@ def test_a_volume_like_another_has_its_headers_byte_for_byte(tmp_path, endian, o
 
 
 def test_a_class_table_keeps_codes_and_names(tmp_path):
-    """Names come back by code, whatever they are written with, and nonsense is refused."""
+    """Names with quotes, accents and backslashes are read back by code; a malformed table is refused."""
     classes = ["fault", 'salt "dome"', "Störung", "a\\b"]
     class_table.write_class_table(tmp_path / "a.sgy", classes)
     assert class_table.read_class_table(tmp_path / "a.sgy") == classes

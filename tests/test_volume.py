@@ -153,7 +153,7 @@ def test_options_of_another_file_are_not_taken_over(tmp_path):
 
 @pytest.mark.parametrize("kind", ["sgy", "npy", "png", "palette.png", "zarr"])
 def test_a_class_table_names_the_codes_of_any_file(tmp_path, kind):
-    """Codes of a truth come back with their names, whatever it is stored in; a table wins over attributes."""
+    """Codes of true labels get their names in every format; a class table takes precedence over attributes."""
     codes, path = np.arange(30).reshape(6, 5).astype(np.uint8) % 3, tmp_path / f"truth.{kind}"
     if kind == "sgy":
         write_segy(path, np.repeat(codes.T[None], 3, 0), format=8)
@@ -327,8 +327,8 @@ def test_a_plane_is_a_section(tmp_path):
         ("PSDM, depth migrated, stretched to time", "time"),
     ],
 )
-def test_depth_is_told_by_the_text_header_or_by_the_user(tmp_path, text, domain):
-    """A text header that says depth makes the last axis depth; the user has the last word."""
+def test_depth_is_stated_by_the_text_header_or_by_the_user(tmp_path, text, domain):
+    """A text header that states depth makes the last axis depth; the option `domain` takes precedence."""
     path = write_segy(tmp_path / "a.sgy", text=text)
     assert open_volume(path).dims[2] == domain
     assert open_volume(path, domain="depth").dims[2] == "depth"
@@ -339,7 +339,7 @@ def test_depth_is_told_by_the_text_header_or_by_the_user(tmp_path, text, domain)
     "name", ["empty.sgy", "text.sgy", "a.npy", "objects.npy", "a.png", "a.zarr", "broken.zarr", "folder", "null\0.sgy"]
 )
 def test_what_is_no_volume_is_refused_with_one_clear_line(tmp_path, name):
-    """Whatever the file holds, the answer is a ValueError or an OSError of one line."""
+    """For any content of the file, the error is a ValueError or an OSError of one line."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "a.zarr").mkdir()
     (tmp_path / "a.zarr" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "array"}')

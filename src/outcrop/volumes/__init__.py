@@ -1,1 +1,1 @@
-"""Volumes as lazy arrays: opening, formats, axes, what tells one volume from another."""
+"""Volumes as lazy arrays: opening, formats, axes, amplitudes and identity; writing of SEG-Y."""

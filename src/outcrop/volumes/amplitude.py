@@ -1,4 +1,4 @@
-"""Amplitudes: what a volume holds of them, and how they are scaled to [0, 1]."""
+"""Amplitudes of a volume: sampling, value of zero amplitude, clip, and scaling to [0, 1]."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ import numpy.typing as npt
 import xarray as xr
 
 Array = npt.NDArray[Any]
-LOUD = 30.0  # times the RMS amplitude of the louder quarter of traces: such a trace is an error of recording or export
+LOUD = 30.0  # times the 75th percentile of the RMS of traces; a louder trace is an error of recording or export
 
 
 def sample_lines(volume: xr.DataArray, lines: int) -> tuple[Array, Array]:
-    """Positions of evenly spaced inlines and their amplitudes, shape (n_lines, n_crossline, n_sample), thinned out."""
+    """Return positions of evenly spaced inlines, and some of their traces, shape (n_lines, n_traces, n_sample)."""
     rows = np.unique(np.linspace(0, volume.shape[0] - 1, lines).round().astype(int))
-    # A quarter of a million samples of a line tell its amplitudes: cost does not grow with the survey.
+    # About 2**18 samples of a line suffice, so the cost does not grow with the survey.
     every = -(-volume.shape[1] * volume.shape[2] // (1 << 18))
     return rows, np.stack([volume[row, ::every].values for row in rows])
 
@@ -21,9 +21,9 @@ def sample_lines(volume: xr.DataArray, lines: int) -> tuple[Array, Array]:
 def find_offset(volume: xr.DataArray) -> float:
     """Find the value that stands for zero amplitude in a volume without negative values; 0 for any other volume.
 
-    It is the median of the values above 0, or the middle of the range of whole numbers where this is close: 128 for
-    0 to 255. A few traces are read, and sixteen lines only where none of these has a negative value. Labels and scaled
-    data have no offset.
+    It is the median of the positive values. For whole numbers it is the middle of their range if the median is close to
+    it: 128 for 0 to 255. A few traces are read first, and sixteen lines only if these traces have no negative value.
+    Labels and scaled data have no offset.
     """
     if volume.attrs.get("scaled") or volume.attrs.get("classes"):
         return 0.0
@@ -46,23 +46,23 @@ def centre(volume: xr.DataArray) -> float:
 
 
 def loud_traces(sample: Array) -> npt.NDArray[np.bool_]:
-    """Tell which traces (last axis) are so much louder than the others that they must not set the amplitude scale."""
+    """Return a mask of the traces (along the last axis) that are too loud to set the amplitude scale; see `LOUD`."""
     rms = np.sqrt(np.mean(np.square(np.where(np.isfinite(sample), sample, 0), dtype=np.float64), axis=-1))
     return rms > LOUD * np.percentile(rms[rms > 0], 75) if rms.any() else np.zeros(rms.shape, bool)
 
 
 def amplitude_clip(volume: xr.DataArray, *, percentile: float = 99.5, lines: int = 16) -> float:
-    """Amplitude that maps to the ends of [0, 1]: a percentile of the absolute amplitude over evenly spaced inlines.
+    """Return the amplitude that maps to the ends of [0, 1]: a percentile of sampled absolute amplitudes.
 
-    Zeros, of which mutes and padding consist, do not count, nor do NaN, Inf and single traces that are far too loud.
+    Zeros (mutes and padding), NaN, Inf and single traces that are far too loud do not count.
 
     Parameters
     ----------
     volume : xarray.DataArray
     percentile : float
-        Share in percent of the samples that lie within the clip.
+        Percentage of the samples within the clip.
     lines : int
-        Number of inlines to look at.
+        Number of inlines that are sampled.
 
     Returns
     -------
@@ -78,25 +78,25 @@ def amplitude_clip(volume: xr.DataArray, *, percentile: float = 99.5, lines: int
         raise ValueError(f"percentile is {percentile}; choose a value above 0 and up to 100.")
     clip = clip_of(sample_lines(volume, lines)[1] - np.float32(volume.attrs.get("offset", 0)), percentile)
     if not clip:
-        raise ValueError(f"{volume_name(volume)} holds only zeros or NaN; give one with amplitudes.")
+        raise ValueError(f"{volume_name(volume)} holds only zeros or NaN; give a volume with amplitudes.")
     return clip
 
 
 def clip_of(sample: Array, percentile: float = 99.5) -> float:
-    """Return the percentile of the sizes of sampled amplitudes around zero, 0 where there are none; see above."""
+    """Return a percentile of the absolute sampled amplitudes as in `amplitude_clip`; 0 if no trace has amplitudes."""
     sizes = np.abs(sample[~loud_traces(sample)])
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
     return float(np.percentile(sizes, percentile)) if sizes.size else 0.0
 
 
 def volume_name(volume: xr.DataArray) -> str:
-    """What an error calls a volume: its file, but the array where it lies in memory, whatever it was read from."""
+    """Return the name of a volume for messages: its file, or 'The array' if the samples are in memory."""
     in_memory = isinstance(volume.variable._data, np.ndarray)
     return "The array" if in_memory else str(volume.attrs.get("source") or "The volume")
 
 
 def scale(amplitudes: npt.ArrayLike, clip: float) -> Array:
-    """Amplitudes from [-clip, clip] to [0, 1]; what lies outside goes to the ends, NaN stays.
+    """Scale amplitudes from [-clip, clip] to [0, 1]; amplitudes beyond the clip become 0 or 1, NaN stays.
 
     Examples
     --------

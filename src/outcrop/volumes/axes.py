@@ -1,4 +1,4 @@
-"""What the axes of an array are, by their names and units: understood or refused, never guessed by position."""
+"""Axes of an array, recognised by their names and units; an array with unknown names is refused."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,22 +12,22 @@ from outcrop.words import counted
 
 Array = npt.NDArray[Any]
 Data = TypeVar("Data", xr.DataArray, xr.Dataset)
-Places = tuple[int | None, int | None, int | None]  # axes of an array that are inline, crossline and vertical
-SAME = 1e-6  # labels that differ by less are one
+Places = tuple[int | None, int | None, int | None]  # array axis of inline, crossline and vertical; None if absent
+SAME = 1e-6  # labels that differ by less are equal
 
-# What other programs call the axes, without case and punctuation.
+# Names of axes in other programs, in lower case and without punctuation.
 NAMES = {
     "inline": {"inline", "inlines", "iline", "ilines", "il", "inlineno", "inlinenumber"},
     "crossline": {"crossline", "crosslines", "xline", "xlines", "xl", "crosslineno", "crosslinenumber", "cdp", "trace"},
     "time": {"time", "twt", "twtt", "t", "twowaytime", "twowaytraveltime"},
     "depth": {"depth", "tvd", "tvdss"},
-    "vertical": {"sample", "samples", "z", "vertical"},  # time or depth: the unit tells
+    "vertical": {"sample", "samples", "z", "vertical"},  # time or depth, by the unit
     "y": {"y", "northing", "cdpy"},
     "x": {"x", "easting", "cdpx"},
 }
-DOWN = ("time", "depth", "vertical")
+VERTICAL = ("time", "depth", "vertical")
 
-# What an axis measures in a unit, and the factor to ms or m.
+# Quantity that a unit measures, and the factor to ms or m.
 UNITS = {
     "ms": ("time", 1.0), "msec": ("time", 1.0), "msecs": ("time", 1.0),
     "millisecond": ("time", 1.0), "milliseconds": ("time", 1.0),
@@ -40,11 +40,12 @@ UNITS = {
     "kilometre": ("depth", 1000.0), "kilometres": ("depth", 1000.0),
     "ft": ("depth", 0.3048), "foot": ("depth", 0.3048), "feet": ("depth", 0.3048),
 }  # fmt: skip
+# Units of axes that only count samples.
 COUNTS = {"", "1", "-", "none", "unitless", "dimensionless", "sample", "samples", "index", "count", "counts"}
 
 
 def read_name(dim: object) -> tuple[str | None, str]:
-    """What the name of an axis says: a key of `NAMES` or None, and the unit at its end.
+    """Return the role that the name of an axis states, a key of `NAMES` or None, and the unit at the end of the name.
 
     Examples
     --------
@@ -53,41 +54,41 @@ def read_name(dim: object) -> tuple[str | None, str]:
     """
     text = str(dim).strip().lower()
     parts = re.fullmatch(r"(.*?)[\W_]+([a-z]+)[\W_]*", text)
-    rest, unit = (parts[1], parts[2]) if parts and parts[2] in UNITS else (text, "")
-    word = re.sub(r"[\W_]+", "", rest)
+    name, unit = (parts[1], parts[2]) if parts and parts[2] in UNITS else (text, "")
+    word = re.sub(r"[\W_]+", "", name)
     role = next((role for role, names in NAMES.items() if word in names), None)
-    return (role, unit) if role in DOWN or not unit else (None, "")
+    return (role, unit) if role in VERTICAL or not unit else (None, "")
 
 
 def is_unnamed(dim: object) -> bool:
-    """Whether an axis has no name, or one that a program made up."""
+    """Return whether an axis has no name or an automatic name such as ``dim_0``."""
     return dim is None or re.fullmatch(r"(phony_)?dim_\d+", str(dim)) is not None
 
 
 def name_axes(
     dims: Sequence[Any], *, domain: str | None = None, units: Mapping[Any, str] | None = None
 ) -> tuple[tuple[str, str, str], Places, float | None, list[str]]:
-    """What every axis of an array is.
+    """Return the role of each axis of an array, by the names and units of the axes.
 
     Parameters
     ----------
     dims : sequence of str or None
         Names of two or three axes.
     domain : {"time", "depth"}, optional
-        What the vertical axis measures, where neither its name nor its unit says it.
+        What the vertical axis measures, if neither its name nor its unit states it.
     units : dict, optional
-        Units by name of an axis, as its coordinate states them.
+        Unit of each axis by name, as stated by its coordinate.
 
     Returns
     -------
     names : (str, str, str)
         ``inline``, ``crossline``, and ``time`` or ``depth``.
     axes : tuple of int or None
-        Which axis of the array each of these is; None for one that the array does not have.
+        Axis of the array that has each of these roles; None if the array does not have such an axis.
     factor : float or None
-        From the numbers of the vertical axis to ms or m; None where no unit is stated.
+        Factor from the labels of the vertical axis to ms or m; None if no unit is stated.
     notes : list of str
-        What was concluded from names that do not say it.
+        Roles that were inferred, not stated by a name.
 
     Examples
     --------
@@ -106,73 +107,77 @@ def name_axes(
         roles = ["inline", "crossline", "vertical"] if len(dims) == 3 else ["vertical", "crossline"]
         return ("inline", "crossline", domain or "time"), _places(roles), None, []
     found = [read_name(dim) for dim in dims]
-    roles, notes = _complete([role for role, _ in found], dims)
-    down = next((axis for axis, role in enumerate(roles) if role in DOWN), None)
-    if down is None:
+    roles, notes = _infer_roles([role for role, _ in found], dims)
+    vertical = next((axis for axis, role in enumerate(roles) if role in VERTICAL), None)
+    if vertical is None:
         return ("inline", "crossline", domain or "time"), _places(roles), None, notes
-    stated = str((units or {}).get(dims[down]) or found[down][1]).strip()
-    domain, factor = _measure(roles[down], stated, domain, dims[down])
+    stated = str((units or {}).get(dims[vertical]) or found[vertical][1]).strip()
+    domain, factor = _read_unit(roles[vertical], stated, domain, dims[vertical])
     return ("inline", "crossline", domain), _places(roles), factor, notes
 
 
 def _places(roles: list[Any]) -> Places:
-    """Axis of the array that is inline, crossline and vertical, None for what it lacks."""
-    where = {"vertical" if role in DOWN else role: axis for axis, role in enumerate(roles)}
-    return where.get("inline"), where.get("crossline"), where.get("vertical")
+    """Return the axis of the array that is inline, crossline and vertical, None for an absent one."""
+    axes = {"vertical" if role in VERTICAL else role: axis for axis, role in enumerate(roles)}
+    return axes.get("inline"), axes.get("crossline"), axes.get("vertical")
 
 
-def _complete(roles: list[Any], dims: Sequence[Any]) -> tuple[list[Any], list[str]]:
-    """Roles of all axes, and notes: x and y are lines where time or depth is named, an unknown axis is what is left."""
+def _infer_roles(roles: list[Any], dims: Sequence[Any]) -> tuple[list[Any], list[str]]:
+    """Return the roles of all axes and notes on inferred roles.
+
+    If time or depth is named, y and x are inline and crossline, and a single unknown axis is the absent direction.
+    """
     notes = []
-    has_down = any(role in DOWN for role in roles)
-    if "y" in roles and "x" in roles and has_down:
+    has_vertical = any(role in VERTICAL for role in roles)
+    if "y" in roles and "x" in roles and has_vertical:
         names = " and ".join(str(dims[roles.index(role)]) for role in ("y", "x"))
         notes.append(f"axes {names} are taken as inline and crossline")
         roles = [{"y": "inline", "x": "crossline"}.get(role, role) for role in roles]
-    elif has_down and len(roles) == 2:
-        roles = [role if role in ("inline", *DOWN) else "crossline" for role in roles]
+    elif has_vertical and len(roles) == 2:
+        roles = [role if role in ("inline", *VERTICAL) else "crossline" for role in roles]
     known = [role for role in roles if role not in (None, "x", "y")]
-    left = [role for role in ("inline", "crossline") if role not in known]
-    if has_down and len(known) == len(roles) - 1 and len(left) == 1:
+    absent = [role for role in ("inline", "crossline") if role not in known]
+    if has_vertical and len(known) == len(roles) - 1 and len(absent) == 1:
         unknown = next(axis for axis, role in enumerate(roles) if role in (None, "x", "y"))
-        notes.append(f"axis {dims[unknown]} is taken as {left[0]}")
-        roles = [left[0] if axis == unknown else role for axis, role in enumerate(roles)]
-    meant = ["vertical" if role in DOWN else role for role in roles]
+        notes.append(f"axis {dims[unknown]} is taken as {absent[0]}")
+        roles = [absent[0] if axis == unknown else role for axis, role in enumerate(roles)]
+    meant = ["vertical" if role in VERTICAL else role for role in roles]
     if len(set(meant)) < len(meant) or not set(meant) <= {"inline", "crossline", "vertical"}:
         names = ", ".join(map(str, dims))
         raise ValueError(
-            f"The axes ({names}) do not tell inline, crossline and time or depth; rename them so, for instance "
+            f"Axes {names} are not recognised as inline, crossline and time or depth; rename them, for instance "
             f"array.rename({dims[0]}='time')."
         )
     return roles, notes
 
 
-def _measure(role: str, unit: str, domain: str | None, name: Any) -> tuple[str, float | None]:
-    """What the vertical axis measures, time or depth, and the factor of its unit, None where none is stated."""
+def _read_unit(role: str, unit: str, domain: str | None, name: Any) -> tuple[str, float | None]:
+    """Return what the vertical axis measures, time or depth, and the factor of its unit, None if no unit is stated."""
     word = unit.lower()
     if word in COUNTS:
         meant = {"time": "time", "depth": "depth"}.get(role)
         return domain or meant or ("depth" if str(name).lower() == "z" else "time"), None
     if word not in UNITS:
-        raise ValueError(f"Axis {name} is in {unit!r}; convert it to ms or s, m, km or ft, and name the unit so.")
+        raise ValueError(f"Axis {name} is in {unit!r}; convert it to ms or s, or to m, km or ft, and state that unit.")
     measures, factor = UNITS[word]
     wrong = next((other for other in (role, domain) if other in ("time", "depth") and other != measures), None)
     if wrong:
-        raise ValueError(f"Axis {name} is in {unit!r} and should be {wrong}; mend its name or its unit.")
+        raise ValueError(f"Axis {name} is in {unit!r} but should be {wrong}; correct its name or its unit.")
     return measures, factor
 
 
 def stated_units(labels: Any) -> str:
-    """Return the unit that the labels of an axis state, as xarray or MDIO write it; empty where they state none."""
+    """Return the unit that the labels of an axis state in the form of xarray or MDIO; empty if they state no unit."""
     attrs = getattr(labels, "attrs", {})
     units = attrs.get("units") or attrs.get("unitsV1") or ""
     return str(next(iter(units.values()), "") if isinstance(units, dict) else units).strip()
 
 
 def unit_factor(labels: Any, name: str) -> float:
-    """Return the factor from the labels of a sample axis to ms or m, by their unit or because they must be seconds.
+    """Return the factor from the labels of a sample axis to ms or m.
 
-    Without a unit, times are seconds where they are closer than 0.1 ms would be, for no survey is sampled so finely.
+    Times without a unit are seconds if their mean step is below 0.1 and they span less than 60, because no survey is
+    sampled every 0.1 ms.
 
     Examples
     --------
@@ -189,7 +194,7 @@ def unit_factor(labels: Any, name: str) -> float:
 
 
 def standard_axes(data: Data) -> Data:
-    """Return labels or a volume with its sample axis in ms or m; nothing is read, and data in these stay the same.
+    """Return labels or a volume with the sample axis in ms or m; data in ms or m are unchanged, and no sample is read.
 
     Examples
     --------
@@ -205,7 +210,7 @@ def standard_axes(data: Data) -> Data:
 
 
 def positions_of(axis: npt.ArrayLike, labels: npt.ArrayLike, within: float = SAME) -> Array:
-    """Return the position on an axis of every label, -1 where the axis has none that differs by `within` or less.
+    """Return the position of each label on an axis, -1 if it differs from all labels of the axis by more than `within`.
 
     Examples
     --------
@@ -219,7 +224,7 @@ def positions_of(axis: npt.ArrayLike, labels: npt.ArrayLike, within: float = SAM
 
 
 def position_of(axis: npt.ArrayLike, label: float, name: str = "label") -> int:
-    """Return the position of one label on the axis of that name; refused where the axis does not have it."""
+    """Return the position of a label on the axis of that name; raise `ValueError` if the axis does not have it."""
     position = int(positions_of(axis, label))
     if position < 0:
         low, high = np.min(axis), np.max(axis)
@@ -228,7 +233,7 @@ def position_of(axis: npt.ArrayLike, label: float, name: str = "label") -> int:
 
 
 def nearest_position(axis: Array, value: float, name: str = "") -> int:
-    """Return the position on an axis of the label nearest to a value; with a name, refused beyond half a step."""
+    """Return the position of the label nearest to a value; with `name`, raise `ValueError` beyond half a step."""
     position = int(np.argmin(np.abs(axis - value)))
     step = abs(axis[1] - axis[0]) if len(axis) > 1 else 1
     if name and not abs(axis[position] - value) <= step / 2:
@@ -242,12 +247,12 @@ def nearest_label(axis: Array, value: float) -> Any:
 
 
 def fit_grid(rows: Array, columns: Array, points: Array) -> Array | None:
-    """Fit points on the map, as X + iY, by an origin and the steps from row to row and from column to column.
+    """Fit a regular grid to points on the map, X + iY: an origin, a step per row and a step per column.
 
     Returns
     -------
     grid : complex array, shape (3,), or None
-        Origin, step of a row, step of a column, NaN along an axis of one line; None where the points make no grid.
+        Origin, step of a row, step of a column, NaN along an axis of one line; None if the points do not form a grid.
 
     Examples
     --------
@@ -261,7 +266,7 @@ def fit_grid(rows: Array, columns: Array, points: Array) -> Array | None:
     varies = [True, np.ptp(rows) > 0, np.ptp(columns) > 0]
     design = np.column_stack([np.ones(len(rows)), rows, columns])[:, varies].astype(np.complex128)
     kept = np.ones(len(points), bool)
-    for _ in range(5):  # a few wild coordinates must not tilt the fit
+    for _ in range(5):  # each fit leaves out the outliers of the last one
         steps, _, rank, _ = np.linalg.lstsq(design[kept], points[kept])
         off = np.abs(points - design @ steps)
         kept = off <= 3 * np.median(off) + 1e-6

@@ -1,4 +1,4 @@
-"""The table of class names next to a file of labels."""
+"""Table of class names next to a file of labels."""
 
 import json
 import tomllib
@@ -9,17 +9,19 @@ from outcrop.storage.workspace import whole_file
 
 
 def class_table_path(path: str | Path) -> Path:
-    """Name of the class table of a file or folder of labels."""
+    """Return the path of the class table of a file or folder of labels."""
     return Path(f"{path}.classes.toml")
 
 
 def write_class_table(path: str | Path, classes: Iterable[object]) -> None:
-    """Write the names of the codes in a label SEG-Y next to it; 0 always means not labelled, 255 or -1 uncertain.
+    """Write the class names of a file of labels to the table next to it.
+
+    The table has no entry for code 0 (not labelled) and 255 or -1 (uncertain).
 
     Parameters
     ----------
     path : path
-        The SEG-Y file; the table becomes ``path + ".classes.toml"``.
+        File of labels; the table is written to ``path + ".classes.toml"``.
     classes : list of str
         Code i + 1 means ``classes[i]``.
     """
@@ -30,13 +32,12 @@ def write_class_table(path: str | Path, classes: Iterable[object]) -> None:
 
 
 def read_class_table(path: str | Path) -> list[str]:
-    """Names of the codes in a label SEG-Y, by code from 1 on, from the table next to it.
+    """Read the class names of a file of labels from the table next to it.
 
     Returns
     -------
     classes : list of str
-        Code i + 1 means ``classes[i]``, a code without a name is called ``code N``; empty where no table lies next to
-        the file.
+        Code i + 1 means ``classes[i]``; a code without a name is called ``code N``. Empty if the file has no table.
     """
     table = class_table_path(path)
     try:

@@ -1,4 +1,4 @@
-"""A folder of single lines as one volume: pictures, arrays or SEG-Y files, numbered by their names or headers."""
+"""Folders of single lines opened as one volume: pictures, arrays or SEG-Y files, numbered by names or headers."""
 
 import dataclasses
 import functools
@@ -25,19 +25,18 @@ KINDS: dict[str, set[str]] = {
     "NumPy files": {".npy"},
     "SEG-Y files": {".sgy", ".segy"},
 }
-BEFORE = r"(?:^|.*[^a-z])"  # what may stand before a word
-INLINE = re.compile(BEFORE + r"(?:il|inline|iline)[\W_]*")
+BEFORE = r"(?:^|.*[^a-z])"  # start of a file name before a word
 CROSSLINE = re.compile(BEFORE + r"(?:xl|xline|crossline|cross[\W_]line)[\W_]*")
 SLICE = re.compile(BEFORE + r"(?:time|twt|depth|z|ts|(?:time|depth)[\W_]*slice)[\W_]*")
 
 
 def is_zarr(folder: str | Path) -> bool:
-    """Whether a folder holds what Zarr writes into one."""
+    """Return whether a folder contains metadata of Zarr."""
     return any((Path(folder) / name).exists() for name in ZARR)
 
 
 def find_lines(folder: str | Path) -> tuple[str, list[Path], int]:
-    """Files of lines in a folder.
+    """Find the files of single lines in a folder.
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ def find_lines(folder: str | Path) -> tuple[str, list[Path], int]:
         A key of `KINDS`, empty without such files.
     files : list of Path
     others : int
-        Number of other files, which are left alone.
+        Number of other files, which are ignored.
 
     Raises
     ------
@@ -67,7 +66,7 @@ def find_lines(folder: str | Path) -> tuple[str, list[Path], int]:
 
 
 def number_files(files: list[Path]) -> tuple[list[int], str]:
-    """Numbers of lines, and whether they are inlines or crosslines, from the number that differs between file names.
+    """Return line numbers and their direction, inline or crossline, from the number that differs between file names.
 
     Examples
     --------
@@ -81,18 +80,18 @@ def number_files(files: list[Path]) -> tuple[list[int], str]:
     for path, part in zip(files, parts, strict=True):
         if part[::2] != words:
             raise ValueError(
-                f"{files[0].name} and {path.name} in {folder} are named in different ways; give a folder of lines that "
-                "differ in one number only, such as inline_100.png, inline_101.png."
+                f"{files[0].name} and {path.name} in {folder} are named in different ways; give a folder of files "
+                "whose names differ in one number only, such as inline_100.png, inline_101.png."
             )
     numbers = [list(map(int, column)) for column in zip(*(part[1::2] for part in parts), strict=True)]
     varying = [column for column, values in enumerate(numbers) if len(set(values)) > 1]
     if len(files) == 1 and numbers:
         varying = [len(numbers) - 1]
     if len(varying) != 1:
-        what = "more than one number" if varying else "no number"
+        what = "differ in more than one number" if varying else "have no number that differs"
         raise ValueError(
-            f"The names of {len(files)} files in {folder}, such as {files[0].name}, differ in {what}; number the lines "
-            "once, such as inline_100.png, inline_101.png."
+            f"File names in {folder}, such as {files[0].name}, {what}; give each line one number, such as "
+            "inline_100.png, inline_101.png."
         )
     before, found = words[varying[0]], numbers[varying[0]]
     if len(set(found)) < len(found):
@@ -107,7 +106,7 @@ def number_files(files: list[Path]) -> tuple[list[int], str]:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """What one file holds of a volume: its lines by survey label, and how a block of it is read.
+    """One file of a volume: the survey labels of its lines, and a function that reads a block.
 
     Attributes
     ----------
@@ -127,7 +126,7 @@ class Part:
 
 
 class Mosaic:
-    """Volume of parts that do not overlap, on the axes that hold the lines of all of them.
+    """Volume of several parts that do not overlap, on axes with the lines of all parts.
 
     Parameters
     ----------
@@ -145,7 +144,7 @@ class Mosaic:
             if part.samples.shape != self.samples.shape or not np.allclose(part.samples, self.samples, atol=1e-3):
                 raise ValueError(
                     f"{parts[0].path} has {_extent(self.samples)} samples, {part.path} has {_extent(part.samples)}; "
-                    "give lines of one sampling."
+                    "give lines with the same samples."
                 )
         self.inlines = np.unique(np.concatenate([part.inlines for part in parts]))
         self.crosslines = np.unique(np.concatenate([part.crosslines for part in parts]))
@@ -158,11 +157,11 @@ class Mosaic:
         )
         for part, where in zip(parts, places, strict=True):
             if (self.live[np.ix_(*where)] & part.live).any():
-                raise ValueError(f"{part.path} holds traces that another file of its folder holds; keep one of them.")
+                raise ValueError(f"{part.path} holds traces that another file in the folder also holds; keep one file.")
             self.live[np.ix_(*where)] |= part.live
 
     def read(self, key: Key) -> Array:
-        """Block for a key of three slices or arrays, NaN where no part has a trace."""
+        """Return a block for a key of three slices or arrays; traces that no part has are NaN."""
         wanted = [np.arange(n)[k] for k, n in zip(key[:2], self.live.shape, strict=True)]
         block = np.full((*map(len, wanted), len(self.samples[key[2]])), np.nan, np.float32)
         if not block.size:
@@ -197,7 +196,7 @@ def open_folder(
     open_segy : callable
         ``open_segy(path, header_bytes=..., endian=..., domain=...)`` opens a SEG-Y file as a volume.
     domain : {"time", "depth"}, optional
-        What the sample axis measures, where the files do not say it.
+        What the sample axis measures, if the files do not state it.
     **choices
         ``header_bytes`` and ``endian`` of SEG-Y files.
 
@@ -206,7 +205,7 @@ def open_folder(
     volume : xarray.DataArray
     """
     if os.path.exists(os.path.join(path, "job.toml")):
-        raise ValueError(f"{path} is a job folder, not a volume; give the volume that the job is on.")
+        raise ValueError(f"{path} is a job folder, not a volume; give the volume of the job.")
     kind, files, others = find_lines(path)
     if not files:
         raise ValueError(
@@ -220,7 +219,7 @@ def open_folder(
         choices.pop("header_bytes", None), choices.pop("endian", None)
         parts, attrs, numbered = _array_lines(path, files, kind, domain or "time")
     notes = [f"{counted(len(files), kind)}, lines {numbered}"]
-    notes += [f"{counted(others, 'other files', 'are')} left alone"] if others else []
+    notes += [f"{counted(others, 'other files', 'are')} ignored"] if others else []
     about = {"source": str(path), "format": f"folder of {kind}", "scaled": False, "options": choices}
     mosaic, about = Mosaic(parts), about | attrs | {"notes": [*notes, *attrs.get("notes", ())]}
     axes = {"inline": mosaic.inlines, "crossline": mosaic.crosslines, about["domain"]: mosaic.samples}
@@ -228,24 +227,24 @@ def open_folder(
 
 
 def _segy_lines(path: str, files: list[Path], lines: list[xr.DataArray]) -> tuple[list[Part], dict[str, Any], str]:
-    """Parts of a folder of SEG-Y files, attributes of the volume, and what numbers its lines."""
+    """Return the parts of a folder of SEG-Y files, attributes of the volume, and how its lines are numbered."""
     domains = {line.dims[2] for line in lines}
     if len(domains) > 1:
-        raise ValueError(f"{path} holds lines in time and lines in depth; give a folder of one of them.")
+        raise ValueError(f"{path} holds lines in time and lines in depth; give a folder with one of the two.")
     attrs = {"domain": lines[0].dims[2]}
     attrs |= {name: lines[0].attrs[name] for name in ("sample_interval", "delay", "bin_size") if name in lines[0].attrs}
     parts = [segy_part(line) for line in lines]
     same = len(parts) > 1 and all(part.inlines.tolist() == parts[0].inlines[:1].tolist() for part in parts)
     if not same or all(len(part.crosslines) == 1 for part in parts):
         return parts, attrs, "numbered by their headers"
-    # 2-D lines: their headers count traces, and all lines have one number
+    # The headers of 2-D lines only count traces, so all lines have the same number.
     numbers, direction = number_files(files)
     parts = [number_part(part, number, direction) for part, number in zip(parts, numbers, strict=True)]
     return parts, attrs, f"numbered as {direction}s by their file names"
 
 
 def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[list[Part], dict[str, Any], str]:
-    """Parts of a folder of pictures or arrays, attributes of the volume, and what numbers its lines."""
+    """Return the parts of a folder of pictures or arrays, attributes of the volume, and how its lines are numbered."""
     numbers, direction = number_files(files)
     codes = bool(class_table.read_class_table(path))
     pictures = kind == "pictures"
@@ -253,9 +252,9 @@ def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[
     parts = [array_part(array) for array in arrays]
     widths = [len(part.crosslines) for part in parts]
     if min(widths) < max(widths):
-        odd = parts[widths.index(min(widths))]
+        shortest = parts[widths.index(min(widths))]
         raise ValueError(
-            f"{odd.path} has {counted(min(widths), 'traces')}, others {max(widths)}; give lines of one length."
+            f"{shortest.path} has {counted(min(widths), 'traces')}, others {max(widths)}; give lines of one length."
         )
     parts = [number_part(part, number, direction) for part, number in zip(parts, numbers, strict=True)]
     attrs: dict[str, Any] = {"domain": domain, "scaled": pictures and not (codes or any(array.raw for array in arrays))}
@@ -264,14 +263,14 @@ def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[
 
 
 def segy_part(line: xr.DataArray) -> Part:
-    """What a SEG-Y file of a folder holds."""
+    """Return a SEG-Y file of a folder as a part of its volume."""
     inlines, crosslines, samples = (line[name].values for name in line.dims)
     lazy: Any = line.variable._data
     return Part(line.attrs["source"], inlines, crosslines, samples, lazy.array.read, live_traces(line))
 
 
 def array_part(array: Any) -> Part:
-    """What a picture or an array of a folder holds: one line, its traces counted from 0."""
+    """Return a picture or an array of a folder as a part of its volume: one line, its traces counted from 0."""
     _, axes, _, _ = name_axes([None] * array.ndim)
     shape = [1 if axis is None else array.shape[axis] for axis in axes]
     if array.dtype.kind not in "biuf" or shape[0] != 1 or 0 in shape:
@@ -282,7 +281,7 @@ def array_part(array: Any) -> Part:
 
 
 def number_part(part: Part, number: int, direction: str) -> Part:
-    """A line with its number, along inlines or along crosslines."""
+    """Return a part of one line with its number, as an inline or as a crossline."""
     numbers = np.array([number])
     if direction == "inline":
         return dataclasses.replace(part, inlines=numbers)
@@ -291,5 +290,5 @@ def number_part(part: Part, number: int, direction: str) -> Part:
 
 
 def read_turned(read: Callable[[Key], Array], key: Key) -> Array:
-    """Block of a line that is stored as an inline and is a crossline."""
+    """Read a block of a crossline that is stored as an inline."""
     return read((key[1], key[0], key[2])).transpose(1, 0, 2)

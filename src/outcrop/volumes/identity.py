@@ -1,4 +1,4 @@
-"""What tells one volume from another: its samples, never its path or its time stamp."""
+"""Identity of a volume by its samples, not by path or modification time; the record of the volume in a job."""
 
 import contextlib
 import hashlib
@@ -19,7 +19,7 @@ from outcrop.volumes.lazy import lazy_source
 from outcrop.volumes.neighbours import NEAR, metres_per_number
 from outcrop.volumes.opening import MOST_LINES, STORED, open_volume
 
-JOB_PARTS = {"job.toml", "decisions", "stages", "volume", "features.zarr", "classes.json"}  # of a job folder
+JOB_PARTS = {"job.toml", "decisions", "stages", "volume", "features.zarr", "classes.json"}  # names in a job folder
 Array = npt.NDArray[Any]
 Line = tuple[int, int]  # direction (0 inline, 1 crossline) and position
 
@@ -29,73 +29,74 @@ class ChangedVolume(ValueError):
 
 
 def identify(volume: xr.DataArray) -> dict[str, Any]:
-    """Identity of a volume.
+    """Return the identity of a volume.
 
     Parameters
     ----------
     volume : DataArray
-        As `open_volume` gives it, or anything computed from it.
+        From `open_volume`, or computed from such a volume.
 
     Returns
     -------
     dict
-        ``digest``, which alone decides whether two volumes are the same; ``source`` and ``options``, with which
-        `open_volume` opens it again (empty for an array); ``shape`` and ``dims``.
+        ``digest``, by which volumes are compared; ``source`` and ``options``, with which `open_volume` opens the volume
+        again (empty for an array); ``shape`` and ``dims``.
 
     Notes
     -----
-    A file is known by its size, its headers and evenly spaced blocks, and by the digest of every line (`LineLog`). An
-    array, and whatever was computed from a file, is known by all of its samples.
+    A file is identified by its size, its headers and evenly spaced blocks, and by the digests of its lines (`LineLog`).
+    An array, and a volume computed from a file, is identified by all of its samples.
     """
     source = str(volume.attrs.get("source") or "")
-    about = {"shape": list(volume.shape), "dims": list(volume.dims)}
+    shape = {"shape": list(volume.shape), "dims": list(volume.dims)}
     if not untouched(volume):
-        return {"digest": _array_digest(volume), "source": "", "options": {}, **about}
-    if "://" in source:  # every chunk that is touched comes over the network whole
-        few = volume[tuple(slice(None, None, max(1, n // 2)) for n in volume.shape)].values
-        found = digest(_facts(volume), source, hashlib.sha256(_bytes(few)).hexdigest())
-        return {"digest": found, "source": source, "options": {}, **about}
+        return {"digest": _array_digest(volume), "source": "", "options": {}, **shape}
+    if "://" in source:  # few samples, because each costs the transfer of a whole chunk
+        samples = volume[tuple(slice(None, None, max(1, n // 2)) for n in volume.shape)].values
+        found = digest(_facts(volume), source, hashlib.sha256(_bytes(samples)).hexdigest())
+        return {"digest": found, "source": source, "options": {}, **shape}
     blocks, options = fingerprint(source), dict(volume.attrs.get("options") or {})
     found = digest(_facts(volume), blocks["size"], blocks["sha256"], options)
-    return {"digest": found, "source": os.path.abspath(source), "options": options, **about}
+    return {"digest": found, "source": os.path.abspath(source), "options": options, **shape}
 
 
 def untouched(volume: xr.DataArray) -> bool:
-    """Whether a DataArray is a file as `open_volume` opened it: lazy, whole, nothing computed."""
+    """Return whether a volume is a whole file exactly as `open_volume` opened it: lazy, with nothing computed."""
     source = str(volume.attrs.get("source") or "")
     return lazy_source(volume, whole=True) is not None and ("://" in source or Path(source).exists())
 
 
 def _facts(volume: xr.DataArray) -> list[Any]:
-    """What a digest of a volume holds besides its samples."""
-    about = {"shape": list(volume.shape), "dims": list(volume.dims)}
-    # What earlier versions did not know is left out where it says nothing, so that their digests stay.
-    found = [volume.attrs[name] for name in ("offset", "empty_traces") if name in volume.attrs]
-    return [about, _axes(volume), bool(volume.attrs.get("scaled")), *found]
+    """Return the properties of a volume that enter its digest besides the samples."""
+    shape = {"shape": list(volume.shape), "dims": list(volume.dims)}
+    # Earlier versions did not have these attributes: they enter only if they are set, so older digests stay valid.
+    added = [volume.attrs[name] for name in ("offset", "empty_traces") if name in volume.attrs]
+    return [shape, _axes(volume), bool(volume.attrs.get("scaled")), *added]
 
 
 def _axes(volume: xr.DataArray) -> list[str]:
+    """Return the digests of the labels of the axes."""
     return [
         hashlib.sha256(np.ascontiguousarray(volume[name].values, "f8").tobytes()).hexdigest() for name in volume.dims
     ]
 
 
 def _array_digest(volume: xr.DataArray) -> str:
-    """Digest of a volume by every sample, line by line."""
-    found = hashlib.sha256()
+    """Return the digest of a volume by all of its samples, read line by line."""
+    samples = hashlib.sha256()
     for line in range(volume.shape[0]):
-        found.update(_bytes(volume[line].values))
-    return str(digest(_facts(volume), found.hexdigest()))
+        samples.update(_bytes(volume[line].values))
+    return str(digest(_facts(volume), samples.hexdigest()))
 
 
 def _bytes(values: npt.ArrayLike) -> bytes:
-    """Samples as bytes in which every NaN is the same."""
+    """Return samples as bytes in which all NaN are equal."""
     values = np.ascontiguousarray(values, np.float32)
     return np.where(np.isnan(values), np.float32(np.nan), values).tobytes()
 
 
 def file_stamp(source: str) -> str:
-    """Size and time of the last change of a file or folder; empty where there is none, or it lies in the network."""
+    """Return size and modification time of a file or folder; empty if it does not exist or is a remote store."""
     path = Path(source)
     if not str(source) or "://" in str(source) or not path.exists():
         return ""
@@ -105,7 +106,7 @@ def file_stamp(source: str) -> str:
 
 
 def glance(volume: xr.DataArray, most: int = 4_000_000) -> str | None:
-    """Digest of evenly spaced samples of an array in memory, of all where they are few; None for anything lazy."""
+    """Return a digest of up to about `most` evenly spaced samples of an array in memory; None for a lazy volume."""
     if not isinstance(volume.variable._data, np.ndarray):
         return None
     step = max(1, int(np.ceil((volume.size / most) ** (1 / volume.ndim))))
@@ -113,7 +114,7 @@ def glance(volume: xr.DataArray, most: int = 4_000_000) -> str | None:
 
 
 def line_digest(section: npt.ArrayLike) -> str:
-    """Digest of the samples of one line.
+    """Return the digest of the samples of one line.
 
     Examples
     --------
@@ -124,12 +125,12 @@ def line_digest(section: npt.ArrayLike) -> str:
 
 
 class LineLog:
-    """Digests of the lines of a file, each taken when the line is first read and checked when it is read again.
+    """Log of line digests of a file: each is recorded when the line is first read, and compared when it is read again.
 
     Parameters
     ----------
     path : path
-        A text file, one line each: direction, position, digest.
+        Text file; each row has direction, position and digest of a line.
 
     Examples
     --------
@@ -146,10 +147,10 @@ class LineLog:
         self.path = Path(path)
         self._lock = threading.Lock()
         self._known: dict[Line, str] = {}
-        self._size = -1  # of the file when it was read last
+        self._size = -1  # bytes of the log when it was last read
 
     def check(self, direction: int, line: int, found: str) -> None:
-        """Note the digest of a line, or raise `ChangedVolume` where an earlier one differs."""
+        """Record the digest of a line, or raise `ChangedVolume` if the recorded digest differs."""
         key = int(direction), int(line)
         with self._lock:
             self._catch_up()
@@ -160,13 +161,13 @@ class LineLog:
                 raise ChangedVolume(f"Line {line} has other samples than when it was first read.")
 
     def read(self) -> dict[Line, str]:
-        """Digests so far: (direction, position) -> digest."""
+        """Return all recorded digests: (direction, position) -> digest."""
         with self._lock:
             self._catch_up()
             return dict(self._known)
 
     def _catch_up(self) -> None:
-        """Read what this or another process has written since; the first recorded digest of a line wins."""
+        """Read entries written since by this or another process; the first recorded digest of a line wins."""
         size = self.path.stat().st_size if self.path.is_file() else 0
         if size == self._size:
             return
@@ -181,59 +182,59 @@ class LineLog:
 
 
 def known_volume(job: str | Path) -> dict[str, Any]:
-    """What ``job.toml`` of a job folder says of its volume, empty where it holds none yet."""
+    """Return the record of the volume in ``job.toml`` of a job folder, empty if the job has no volume yet."""
     workspace = Workspace(job)
     if not workspace.exists():
         return {}
     record = workspace.read().get("volume", {})
     texts = ("source", "relative", "samples", "digest", "axes")
-    sound = isinstance(record, dict) and all(isinstance(record.get(name), str) for name in texts)
-    sound = sound and isinstance(record.get("options"), dict) and len(record.get("dims", ())) == 3
-    shape = record.get("shape") if sound else None
+    valid = isinstance(record, dict) and all(isinstance(record.get(name), str) for name in texts)
+    valid = valid and isinstance(record.get("options"), dict) and len(record.get("dims", ())) == 3
+    shape = record.get("shape") if valid else None
     if not isinstance(shape, list) or len(shape) != 3 or not all(type(n) is int and 0 < n <= MOST_LINES for n in shape):
         raise ValueError(
-            f"{workspace / 'job.toml'} has been changed to something unreadable; give the volume again with "
+            f"{workspace / 'job.toml'} is damaged: its record of the volume cannot be read; give the volume again with "
             f"'outcrop index VOLUME -o {job}'."
         )
     return dict(record)
 
 
 def as_recorded(job: str | Path, volume: xr.DataArray) -> xr.DataArray:
-    """Return a volume on the axes that a job folder recorded.
+    """Return a volume with the sample axis that a job folder recorded.
 
-    A job that was made before axes in seconds were converted to ms has its decisions in seconds: it goes on with the
-    axis as it was stored. Any other volume is returned as it is.
+    Earlier versions did not convert sample axes to ms or m. Decisions of such jobs are in the stored unit, so these
+    jobs keep the stored axis. For any other job the volume is returned unchanged.
     """
     name = volume.dims[2]
     stored = volume[name].variable.encoding.get(STORED)
     if stored is None:
         return volume
     as_stored = volume.assign_coords({name: stored})
-    note = f"this job was made with the {name} axis as it is stored, not converted, and keeps it"
+    note = f"this job was made with the stored, unconverted {name} axis and keeps it"
     as_stored.attrs["notes"] = [*(one for one in volume.attrs["notes"] if "converted to" not in one), note]
     try:
         return as_stored if known_volume(job).get("axes") == digest(_axes(as_stored)) else volume
-    except ValueError:  # unreadable
+    except ValueError:  # damaged job.toml
         return volume
 
 
 def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
-    """Record a volume as that of a job folder, or check that it is the one recorded.
+    """Record a volume as the volume of a job folder, or check that it is the recorded one.
 
-    A volume with the same axes and other samples takes the place of the one recorded: what was computed from that stays
-    under its keys. A volume with other axes is refused.
+    A volume with the same axes and other samples replaces the recorded one; results computed from the recorded one stay
+    under their keys. A volume with other axes is refused.
 
     Returns
     -------
     dict
-        As `known_volume`; ``digest`` stands for the samples in every key.
+        The record as in `known_volume`; every key contains its ``digest``.
     """
     refuse_other_folder(job)
     volume = as_recorded(job, volume)
     found, axes = identify(volume), digest(_axes(volume))
     try:
         known = known_volume(job)
-    except ValueError:  # unreadable: the volume that is given says it all, and what it replaces is kept
+    except ValueError:  # damaged job.toml: it is set aside, and the record is written again
         set_aside(Path(job) / "job.toml")
         known = {}
     if known.get("axes", axes) != axes:
@@ -245,17 +246,17 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     relative = _relative(found["source"], job)
     record = {"source": found["source"], "relative": relative, "options": found["options"]}
     near = [int(NEAR // metres_per_number(volume, name)) for name in ("inline", "crossline")]
-    if near != [10, 10]:  # line numbers; what earlier versions took for every survey
+    if near != [10, 10]:  # earlier versions used 10 line numbers for every survey and did not record it
         record["near"] = near
     if known.get("samples") == found["digest"]:
         record = {name: value for name, value in known.items() if name != "near"} | record
     else:
-        # A picture was an array before it could be opened again.
+        # Earlier versions recorded a picture as an array: with the same samples it keeps its digest.
         was_array = known and not known["source"] and found["source"] and known["samples"] == _array_digest(volume)
         name = known["digest"] if was_array else found["digest"]
         record |= {"samples": found["digest"], "digest": name, "axes": axes}
         record |= {"shape": found["shape"], "dims": found["dims"]}
-        if not lines_path(job, name).exists():  # none of its lines was read so far
+        if not lines_path(job, name).exists():  # no line was read from it so far
             record["stamp"] = file_stamp(found["source"])
     if record != known:
         try:
@@ -263,23 +264,23 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
             Workspace(job).write({"volume": record})
         except OSError:
             if record.get("digest") != known.get("digest"):
-                raise  # a copy in a folder that cannot be written is read all the same
+                raise  # with the same digest, a job in a read-only folder can still be read
     return record
 
 
 def refuse_other_folder(job: str | Path) -> None:
-    """Refuse a folder that holds other things than a job."""
+    """Raise `ValueError` for a folder that holds files and is not a job folder."""
     path = Path(job)
     found = sorted(part.name for part in path.iterdir() if part.name[0] != ".") if path.is_dir() else []
     if found and not JOB_PARTS & set(found):
         raise ValueError(
-            f"{path} is no job folder and holds other things, such as {found[0]}; name a new folder, for instance "
+            f"{path} is not a job folder and holds other things, such as {found[0]}; name a new folder, for instance "
             f"{path / 'NAME.outcrop'}."
         )
 
 
 def _relative(source: str, job: str | Path) -> str:
-    """Path of a volume from its job folder, empty where there is none."""
+    """Return the path of a volume relative to its job folder; empty if no such path exists."""
     if not source or "://" in source:
         return ""
     try:
@@ -289,13 +290,13 @@ def _relative(source: str, job: str | Path) -> str:
 
 
 def record_volume(job: str | Path, record: dict[str, Any]) -> None:
-    """Keep what is known of the volume of a job, unless somebody goes on with another one meanwhile."""
+    """Write the record of the volume of a job, unless another volume was recorded meanwhile."""
     if known_volume(job)["samples"] == record["samples"] and known_volume(job) != record:
         Workspace(job).write({"volume": record})
 
 
 def reopen(job: str | Path) -> xr.DataArray:
-    """Volume of a job folder, from where it was or from next to the folder; refused where neither holds it."""
+    """Open the volume of a job at its recorded path or relative to the job; refused if it is at neither place."""
     known = known_volume(job)
     if not known:
         raise ValueError(f"{job} has no volume yet; give one: {how_to_give(job)}.")
@@ -308,7 +309,7 @@ def reopen(job: str | Path) -> xr.DataArray:
 
 
 def lost_volume(job: str | Path, known: dict[str, Any]) -> str:
-    """Return a sentence on a volume that is neither where it was nor next to its job folder."""
+    """Return the message for a volume that is neither at its recorded path nor at that relative to its job."""
     return f"The volume of {job} is no longer at {known['source']}; say where it is: {how_to_give(job)}."
 
 
@@ -318,7 +319,7 @@ def how_to_give(job: str | Path) -> str:
 
 
 def place_of(job: str | Path, known: Mapping[str, Any]) -> str:
-    """Where the volume of a job lies: where it was, or next to the folder; empty where it is at neither place."""
+    """Return the recorded path of the volume of a job, or its path relative to the job; empty if it is at neither."""
     places = [known["source"]] if known["source"] else []
     if known["relative"]:
         places.append(os.path.normpath(os.path.join(os.path.abspath(job), known["relative"])))
@@ -326,7 +327,7 @@ def place_of(job: str | Path, known: Mapping[str, Any]) -> str:
 
 
 def lines_path(job: str | Path, volume_digest: str) -> Path:
-    """File with the digests of the lines of a volume of a job."""
+    """Return the path of the file with the line digests of a volume of a job."""
     return Path(job) / "volume" / f"{volume_digest}.txt"
 
 
@@ -344,19 +345,20 @@ def compare_lines(
     ----------
     job : path
     known : dict
-        Of `take_volume`; its ``stamp`` says of what size and time the file was when its lines were compared last.
+        From `take_volume`; its ``stamp`` is the size and time of the file when its lines were last compared.
     volume : DataArray
-        As `open_volume` gives it now.
+        The file as `open_volume` opens it now.
     most : int, optional
-        Bytes to read at most; where there are more to read, nothing is done.
+        Maximum number of bytes to read; if more are needed, nothing is compared.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
 
     Returns
     -------
     dict or None
-        `known` with the present ``stamp``, and with another ``digest`` where a line changed: that of an earlier state
-        of the file where all its lines are as they were then. None where there is more to read than `most`.
+        `known` with the present ``stamp``. If a line changed, the ``digest`` is that of an earlier state of the file in
+        which all recorded lines were equal to the present ones, or else a new one. None if more than `most` bytes
+        are needed.
     """
     stamp = file_stamp(volume.attrs["source"])
     expected = LineLog(lines_path(job, known["digest"])).read()
@@ -364,30 +366,30 @@ def compare_lines(
         return None
     fresh: dict[Line, str] = {}
 
-    def found(key: Line) -> str:
+    def present(key: Line) -> str:
         if key not in fresh:
             fresh[key] = line_digest(volume[_selection(key)].values)
         return fresh[key]
 
     for number, key in enumerate(expected, 1):
-        found(key)
+        present(key)
         if progress:
-            progress("comparing the volume with what was read", number, len(expected))
+            progress("comparing the volume with the lines read before", number, len(expected))
     if fresh == expected:
         return known | {"stamp": stamp}
     for path in sorted(lines_path(job, known["digest"]).parent.glob("*.txt")):
         lines = LineLog(path).read() if _state_of(path, known["samples"]) else {}
-        if lines and all(found(key) == value for key, value in lines.items()):
+        if lines and all(present(key) == value for key, value in lines.items()):
             return known | {"digest": path.stem, "stamp": stamp}
     return known | {"digest": _new_state(job, known, fresh), "stamp": stamp}
 
 
 def checked_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
-    """Record a volume as that of a job, as `take_volume`, with its lines compared where the file changed."""
+    """Record a volume as `take_volume` does, and compare its lines if size or time of the file changed."""
     known = take_volume(job, volume)
     if known["source"] and file_stamp(known["source"]) not in ("", known.get("stamp")):
         known = compare_lines(job, known, volume) or known
-        with contextlib.suppress(OSError):  # a folder that cannot be written
+        with contextlib.suppress(OSError):  # a read-only folder
             record_volume(job, known)
     return known
 
@@ -398,12 +400,12 @@ def _selection(key: Line) -> tuple[Any, ...]:
 
 
 def _state_of(path: Path, samples: str) -> bool:
-    """Whether digests of lines are of a file with these evenly spaced blocks."""
+    """Return whether a file of line digests belongs to a volume with this digest of its evenly spaced blocks."""
     return path.stem == samples or f"samples {samples}" in read_lines(path)
 
 
 def _new_state(job: str | Path, known: dict[str, Any], digests: dict[Line, str]) -> str:
-    """Digest of a volume some lines of which have other samples than before; those lines are noted."""
+    """Return a new digest for a volume of which some lines changed, and record the digests of these lines."""
     name = str(digest(known["digest"], sorted(digests.items())))
     rows = [f"samples {known['samples']}", *(f"{d} {line} {found}" for (d, line), found in digests.items())]
     append_line(lines_path(job, name), "\n".join(rows))
@@ -411,7 +413,9 @@ def _new_state(job: str | Path, known: dict[str, Any], digests: dict[Line, str])
 
 
 def check_lines(job: str | Path, log: LineLog, digests: dict[Line, str]) -> None:
-    """Note the digests of some lines of the volume of a job; where one changed, the volume gets another digest.
+    """Record the digests of some lines of the volume of a job.
+
+    If a line changed, the volume gets a new digest and `ChangedVolume` is raised.
 
     Parameters
     ----------
@@ -428,6 +432,6 @@ def check_lines(job: str | Path, log: LineLog, digests: dict[Line, str]) -> None
         other = _new_state(job, known, {(direction, line): found})
         Workspace(job).write({"volume": known | {"digest": other, "stamp": ""}})
         raise ChangedVolume(
-            f"{known['source']} changed since job {job} first read it: {error} What was made from the old samples is "
-            "kept and marked stale; run the same command again to go on with the new ones."
+            f"{known['source']} changed since job {job} first read it: {error} Results of the old samples are kept "
+            "and marked stale; run the same command again to use the new samples."
         ) from None

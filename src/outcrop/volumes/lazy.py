@@ -1,5 +1,6 @@
-"""Arrays of which only what is asked for is read: blocks of files, arrays and pictures behind xarray."""
+"""Arrays of which xarray reads only the requested blocks, from files, arrays and pictures."""
 
+import functools
 import math
 import numbers
 import os
@@ -15,15 +16,15 @@ from xarray.core import indexing
 from outcrop.storage.kept import Kept
 
 Array = npt.NDArray[Any]
-LINE_BYTES = 32 << 20  # of lines that stay in memory: some twenty of 951 x 462 samples
-GREY = 16  # most that red, green and blue of grey pixels differ, after lossy compression too
-COLOUR_NOTE = "the picture is in colour: only its brightness is taken, which is no amplitude of a colour scale"
-WHOLE_LINE = 4  # a block of at least this part of a line, a quarter, is cut from the whole line
+LINE_BYTES = 32 << 20  # bytes of lines kept in memory: about twenty lines of 951 x 462 samples
+GREY = 16  # largest difference of red, green and blue in a grey pixel, also after lossy compression
+COLOUR_NOTE = "the picture is in colour: its brightness is used, which is not the amplitude of a colour scale"
+WHOLE_LINE = 4  # a block of at least a quarter of a line is cut from the whole line, which is kept
 Key = tuple[Any, ...]  # a slice or an array of positions for each axis
 
 
 class LazyVolume(BackendArray):
-    """Array of which xarray reads what is asked for, when it is asked for.
+    """Array whose blocks are read when xarray needs them.
 
     Parameters
     ----------
@@ -32,9 +33,9 @@ class LazyVolume(BackendArray):
     shape : (int, int, int)
     dtype : dtype
     computed : bool
-        Whether it wraps an array that was computed, so that no file holds the same samples.
+        Whether the samples were computed, so that no file holds them.
     keep_lines : bool
-        Whether the lines that were read last stay in memory, so that one is not read from a file again and again.
+        Whether the most recently read lines stay in memory.
     """
 
     def __init__(
@@ -50,16 +51,17 @@ class LazyVolume(BackendArray):
         self.keep_lines, self._lines = keep_lines, Kept(LINE_BYTES)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _lazy_again, (self.read, self.shape, self.dtype, self.computed, self.keep_lines)
+        make = functools.partial(LazyVolume, computed=self.computed, keep_lines=self.keep_lines)
+        return make, (self.read, self.shape, self.dtype)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "LazyVolume":
-        return self  # nothing in it changes
+        return self  # immutable
 
     def __getitem__(self, key: Any) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.block)
 
     def block(self, key: Key) -> Array:
-        """Part of the volume by position; an integer takes its axis away."""
+        """Return a block by positions; an integer removes its axis."""
         wanted = tuple(
             np.array([k]) if isinstance(k, numbers.Integral) else np.arange(n)[k]
             for k, n in zip(key, self.shape, strict=True)
@@ -68,13 +70,13 @@ class LazyVolume(BackendArray):
             block = self._line(wanted) if self.keep_lines else self.read(tuple(map(as_slice, wanted)))
         except (ValueError, OSError):
             raise
-        except Exception as error:  # whatever a decoder throws at damaged data
+        except Exception as error:  # decoders raise any type of error on damaged data
             raise OSError(f"Part of the volume cannot be read ({type(error).__name__}: {error}).") from error
         block = np.asarray(block, self.dtype)
         return block[tuple(0 if isinstance(k, numbers.Integral) else slice(None) for k in key)]
 
     def _line(self, wanted: tuple[Array, ...]) -> Array:
-        """Read a block; where it is a large part of one line, read and keep the whole line."""
+        """Read a block; if it is a large part of one line, read and keep the whole line."""
         alone = [axis for axis in (0, 1) if len(wanted[axis]) == 1]
         if len(alone) == 1 and WHOLE_LINE * math.prod(map(len, wanted)) >= math.prod(self.shape) / self.shape[alone[0]]:
             line = tuple(as_slice(some) if axis == alone[0] else slice(None) for axis, some in enumerate(wanted))
@@ -85,13 +87,14 @@ class LazyVolume(BackendArray):
 
 
 def lazy_source(volume: xr.DataArray, *, whole: bool = False) -> LazyVolume | None:
-    """Return what a lazy volume reads from a file by; None where samples were loaded or computed.
+    """Return the `LazyVolume` by which a volume is read from a file; None if samples were loaded or computed.
 
-    With `whole`, None for a part of the file and for other axes too.
+    With `whole`, also None for a part of the file or with other axes.
     """
     data: Any = volume.variable._data
     while not isinstance(data, LazyVolume):
-        if whole and hasattr(data, "key") and not all(_is_all(part) for part in data.key.tuple):
+        parts = data.key.tuple if whole and hasattr(data, "key") else ()
+        if not all(isinstance(part, slice) and part == slice(None) for part in parts):
             return None
         data = getattr(data, "array", None)
         if data is None:
@@ -99,18 +102,10 @@ def lazy_source(volume: xr.DataArray, *, whole: bool = False) -> LazyVolume | No
     return None if data.computed or (whole and data.shape != volume.shape) else data
 
 
-def _is_all(part: Any) -> bool:
-    return isinstance(part, slice) and part == slice(None)
-
-
-def _lazy_again(read: Any, shape: Any, dtype: Any, computed: bool, keep_lines: bool) -> LazyVolume:
-    return LazyVolume(read, shape, dtype, computed=computed, keep_lines=keep_lines)
-
-
 def lazy_volume(
     read: Callable[[Key], Array], axes: dict[Any, Array], attrs: dict[str, Any], *, live: Array | None = None
 ) -> xr.DataArray:
-    """Volume of a reader of blocks on labelled axes; attributes that are None are left out, missing traces noted."""
+    """Return a volume from a reader of blocks, axes, attributes that are not None, and the map of live traces."""
     data = indexing.LazilyIndexedArray(LazyVolume(read, tuple(map(len, axes.values())), keep_lines=True))
     attrs = {name: value for name, value in attrs.items() if value is not None}
     volume = xr.DataArray(data, axes, list(axes), name="amplitude", attrs=attrs)
@@ -118,7 +113,7 @@ def lazy_volume(
 
 
 def as_slice(positions: Array) -> slice | Array:
-    """Positions as a slice where they ascend evenly, which every reader does faster; as they are otherwise.
+    """Return positions as a slice if they ascend evenly, which is faster to read; else return them unchanged.
 
     Examples
     --------
@@ -134,7 +129,7 @@ def as_slice(positions: Array) -> slice | Array:
 
 
 class NpyFile:
-    """A ``.npy`` file, mapped for the length of a read only."""
+    """A ``.npy`` file, memory-mapped only while it is read."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -142,7 +137,7 @@ class NpyFile:
         self.shape, self.ndim, self.dtype = array.shape, array.ndim, array.dtype
 
     def load(self) -> Array:
-        """The mapped array."""
+        """Return the memory-mapped array."""
         try:
             mapped: Array = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError) as error:
@@ -151,18 +146,18 @@ class NpyFile:
 
 
 class PictureFile:
-    """A picture of a section, decoded when it is read; the last ones stay in memory for as long as they fit.
+    """A picture of a section, decoded when it is read; recently decoded pictures stay in memory.
 
     Parameters
     ----------
     path : str
     codes : bool
-        Whether its pixels are codes of classes and stay as they are.
+        Whether its pixels are codes of classes, which are not scaled.
 
     Attributes
     ----------
     raw : bool
-        Whether it holds amplitudes rather than grey values from 0 to 1: floating-point numbers beyond these.
+        Whether it holds amplitudes instead of grey values: floating-point numbers beyond [0, 1].
     """
 
     decoded = Kept()
@@ -177,21 +172,21 @@ class PictureFile:
             self.raw = bool(np.nanmin(pixels, initial=0) < 0 or np.nanmax(pixels, initial=1) > 1)
 
     def notes(self) -> list[str]:
-        """Return a note where the picture shows colours, none of grey values or codes."""
+        """Return a note if the picture is in colour, no notes for grey values or codes."""
         with open_image(self.path) as image:
             if self.codes or image.mode in ("F", "L", "LA", "1") or image.mode.startswith("I"):
                 return []
             return [COLOUR_NOTE] if np.ptp(np.asarray(image.convert("RGB")), axis=-1).max() > GREY else []
 
     def load(self) -> Array:
-        """Pixels, rows downwards."""
+        """Return the pixels, rows downwards, decoded or from memory."""
         stat = os.stat(self.path)
         key = (self.path, self.codes, stat.st_size, stat.st_mtime_ns)
         pixels: Array = self.decoded.get(key, self.decode)
         return pixels
 
     def decode(self) -> Array:
-        """Grey values from 0 to 1 of the file now; codes and floating-point numbers as they are."""
+        """Read the pixels of the file: grey values scaled to [0, 1]; codes and floating-point numbers unchanged."""
         with open_image(self.path) as image:
             if (image.height, image.width) != self.shape:
                 raise ValueError(f"{self.path} has changed since it was opened; open it again.")
@@ -203,10 +198,10 @@ class PictureFile:
 
 
 def open_image(path: str) -> Any:
-    """Open a picture with Pillow, TIFF of 64-bit floating-point numbers included."""
+    """Open a picture with Pillow, also a TIFF of 64-bit floating-point numbers."""
     from PIL import Image, TiffImagePlugin, UnidentifiedImageError
 
-    for order, raw in ((b"II", "F;64F"), (b"MM", "F;64BF")):  # Pillow has the decoder, not the entry for it
+    for order, raw in ((b"II", "F;64F"), (b"MM", "F;64BF")):  # Pillow has the decoder but does not register it
         TiffImagePlugin.OPEN_INFO.setdefault((order, 1, (3,), 1, (64,), ()), ("F", raw))
     try:
         return Image.open(path)
@@ -218,7 +213,7 @@ def open_image(path: str) -> Any:
 
 
 def take_block(array: Any, axes: tuple[int | None, ...], key: Key) -> Array:
-    """Block of an array whose axis ``axes[i]`` is axis i of a volume, for a key of slices or arrays."""
+    """Return a block for a key of slices or arrays; axis ``axes[i]`` of the array is axis i of the volume."""
     present = [axis for axis in axes if axis is not None]
     wanted = tuple(key[axes.index(axis)] for axis in sorted(present))
     if isinstance(array, NpyFile | PictureFile | np.ndarray):
@@ -231,12 +226,12 @@ def take_block(array: Any, axes: tuple[int | None, ...], key: Key) -> Array:
 
 
 def live_traces(volume: xr.DataArray) -> npt.NDArray[np.bool_]:
-    """Which traces of a volume hold data, shape (n_inline, n_crossline): all of them unless it says otherwise."""
+    """Return which traces hold data, shape (n_inline, n_crossline); all if the volume has no coordinate ``live``."""
     return volume.coords["live"].values if "live" in volume.coords else np.broadcast_to(True, volume.shape[:2])
 
 
 def check_axes(volume: xr.DataArray) -> None:
-    """Refuse a volume with two lines of one number, for nobody could tell them apart, or with uneven samples."""
+    """Raise `ValueError` if two lines have the same number, or samples are unevenly spaced or descend."""
     for name in volume.dims:
         labels, counts = np.unique(volume[name].values, return_counts=True)
         if (counts > 1).any():
@@ -248,8 +243,8 @@ def check_axes(volume: xr.DataArray) -> None:
     vertical = volume.dims[-1]
     steps = np.diff(np.asarray(volume[vertical].values, float))
     if len(steps) and (steps.min() <= 0 or np.ptp(steps) > 0.01 * steps.mean()):
-        how = f"every {steps.min():g} to {steps.max():g}"
-        way = "resample it evenly" if steps.min() > 0 else f"sort it, in xarray with volume.sortby({vertical!r})"
+        sort = f"sort it, in xarray with volume.sortby({vertical!r})"
         raise ValueError(
-            f"{volume.attrs.get('source') or 'The array'} has samples {how} in {vertical}, not evenly: {way}."
+            f"{volume.attrs.get('source') or 'The array'} has uneven or descending samples in {vertical}, every "
+            f"{steps.min():g} to {steps.max():g}; {'resample it evenly' if steps.min() > 0 else sort}."
         )

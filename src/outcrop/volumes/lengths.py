@@ -9,7 +9,7 @@ from outcrop.volumes.neighbours import line_spacing
 
 
 def parse_size(text: object, volume: xr.DataArray, *, along: str = "inline") -> tuple[int, int]:
-    """Height in samples and width in traces of a patch given in samples and traces or in physical units.
+    """Return height in samples and width in traces of a patch size given as text.
 
     Parameters
     ----------
@@ -17,7 +17,7 @@ def parse_size(text: object, volume: xr.DataArray, *, along: str = "inline") -> 
         ``99`` (square), ``99,131`` (height, width) or with units, ``400ms,2500m``.
     volume : xarray.DataArray
     along : {"inline", "crossline"}
-        The sections on which patches lie, for the distance between their traces.
+        Direction of the sections with the patches; it decides the distance between traces.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def parse_size(text: object, volume: xr.DataArray, *, along: str = "inline") -> 
 
 
 def parse_length(text: str, step: float | None, units: dict[str, int]) -> int:
-    """Length as a number of steps: a bare number is one already, one with a unit is divided by the step.
+    """Return a length as a number of steps: a number without unit counts steps, a length is divided by the step.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def parse_length(text: str, step: float | None, units: dict[str, int]) -> int:
         )
     if match[2] and not (step and step > 0):
         raise ValueError(
-            f"Size {text!r} needs a spacing that this volume does not tell; write a number of samples or traces."
+            f"Size {text!r} needs a spacing that this volume does not state; write a number of samples or traces."
         )
     length = round(float(match[1]) * units[match[2]] / step) if match[2] and step else int(match[1])
     if length < 1:

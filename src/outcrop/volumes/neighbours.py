@@ -1,4 +1,4 @@
-"""Which lines of a survey are neighbours: one definition for the whole package, in metres."""
+"""Neighbouring lines of a survey: one definition in metres for the whole package."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-NEAR = 252.0  # m from a line to its farthest neighbours: ten lines of 25 m, as far as coordinates are rounded
-USUAL = 25.0  # m for the smallest spacing of line numbers, where the volume has no bin size
-CLOSEST = 1.0  # m for one line number; a smaller figure means that single lines were selected from a survey
+NEAR = 252.0  # m from a line to its farthest neighbours: ten lines of 25 m, and 2 m for rounded coordinates
+USUAL = 25.0  # m for the smallest step of line numbers, if the volume has no bin size
+CLOSEST = 1.0  # m per line number; a smaller distance means that single lines were selected from a survey
 
 
 def smallest_step(labels: npt.ArrayLike) -> float:
-    """Smallest spacing of line numbers; 1 for a single line.
+    """Return the smallest step of line numbers; 1 for a single line.
 
     Examples
     --------
@@ -24,9 +24,9 @@ def smallest_step(labels: npt.ArrayLike) -> float:
 
 
 def line_steps(volume: xr.DataArray | xr.Dataset) -> tuple[float, float]:
-    """Line numbers from one inline and from one crossline of the survey to the next; 0 along an axis of one line.
+    """Return the steps of inline and of crossline numbers of the survey; 0 along an axis of one line.
 
-    `open_volume` stores them as the attribute ``line_step``, so that a selection of lines keeps those of the survey.
+    `open_volume` stores them as the attribute ``line_step``, so a selection of lines keeps the steps of the survey.
     """
     stored: Any = volume.attrs.get("line_step")
     if stored is None:
@@ -37,13 +37,13 @@ def line_steps(volume: xr.DataArray | xr.Dataset) -> tuple[float, float]:
 
 
 def spacing_attrs(volume: xr.DataArray | xr.Dataset) -> dict[str, list[float]]:
-    """Return the attributes by which labels of a volume know how far its lines are from each other."""
+    """Return the attributes of a volume from which distances between lines of its labels are computed."""
     sizes = {"bin_size": list(volume.attrs["bin_size"])} if "bin_size" in volume.attrs else {}
     return sizes | {"line_step": list(line_steps(volume))}
 
 
 def metres_per_number(volume: xr.DataArray | xr.Dataset, name: str) -> float:
-    """Metres from one inline or crossline number to the next; see `line_distances`."""
+    """Return the metres from one inline or crossline number to the next; see `line_distances`."""
     sizes: Any = volume.attrs.get("bin_size")
     steps = line_steps(volume)
     metres = np.nan if sizes is None else float(sizes[name == "crossline"]) / (steps[name == "crossline"] or 1.0)
@@ -51,7 +51,7 @@ def metres_per_number(volume: xr.DataArray | xr.Dataset, name: str) -> float:
 
 
 def line_spacing(volume: xr.DataArray | xr.Dataset) -> tuple[float, float] | None:
-    """Metres between neighbouring inlines and crosslines of a volume or of a selection of its lines.
+    """Return the metres between neighbouring inlines and crosslines of a volume or of a selection of its lines.
 
     Examples
     --------
@@ -71,14 +71,14 @@ def line_spacing(volume: xr.DataArray | xr.Dataset) -> tuple[float, float] | Non
 
 
 def line_distances(volume: xr.DataArray | xr.Dataset, name: str) -> npt.NDArray[np.float64]:
-    """Distance in metres of every inline or crossline from the first one.
+    """Return the distance in metres of every inline or crossline from the first one.
 
     Parameters
     ----------
     volume : DataArray or Dataset
-        Has the axes inline and crossline and, where they are known, the attributes ``bin_size``, metres between
-        neighbouring inlines and between neighbouring crosslines of the survey, and ``line_step``, see `line_steps`.
-        Without a bin size the smallest step of the line numbers of both directions counts as 25 m.
+        It has the axes inline and crossline and, if known, the attributes ``bin_size`` (metres between neighbouring
+        inlines and between neighbouring crosslines of the survey) and ``line_step`` (see `line_steps`). Without a bin
+        size, the smallest step of line numbers in both directions counts as 25 m.
     name : {"inline", "crossline"}
 
     Examples
@@ -91,11 +91,11 @@ def line_distances(volume: xr.DataArray | xr.Dataset, name: str) -> npt.NDArray[
     """
     labels = np.asarray(volume[name].values, np.float64)
     distances: npt.NDArray[np.float64] = np.abs(labels - labels[0]) * metres_per_number(volume, name)
-    return distances.round(3)  # whole millimetres, so that a limit is met exactly
+    return distances.round(3)  # in whole millimetres, so that distances equal to a limit compare exactly
 
 
 def lines_within(volume: xr.DataArray | xr.Dataset, name: str) -> int:
-    """Return how many lines at most lie within 250 m on one side of a line.
+    """Return the largest number of lines within 250 m on one side of a line.
 
     Examples
     --------
@@ -108,10 +108,10 @@ def lines_within(volume: xr.DataArray | xr.Dataset, name: str) -> int:
 
 
 def neighbour_groups(volume: xr.DataArray | xr.Dataset, name: str) -> npt.NDArray[np.intp]:
-    """Number of the group of neighbours to which every inline or crossline belongs, counted from 0 along the axis.
+    """Return the group number of every inline or crossline, from 0 along the axis.
 
-    Lines are neighbours up to 250 m from one to the next; see `line_distances`. Nothing may be joined, averaged or
-    interpolated between lines of different groups.
+    A line up to 250 m from the previous one belongs to its group; see `line_distances`. Data of different groups must
+    not be joined, averaged or interpolated.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Any seismic volume as one lazy xarray.DataArray: SEG-Y, ZGY, Zarr, NumPy, pictures, lines.
+"""Opening of any seismic volume as one lazy xarray.DataArray: SEG-Y, ZGY, Zarr, NumPy, pictures, folders of lines.
 
-This is the one place where a volume is normalised: axes in the order inline, crossline, time or depth, in ms or m;
-missing traces and the value of zero amplitude known.
+All volumes are normalised here, and only here: axes in the order inline, crossline, time or depth, in ms or m, with
+missing traces and the value of zero amplitude.
 """
 
 import functools
@@ -26,46 +26,47 @@ from outcrop.volumes.recognise import recognise, refuse_foreign, refuse_remote
 from outcrop.volumes.zgy import open_zgy
 
 Array = npt.NDArray[Any]
-# What is converted to ms or m.
+# Units that are converted to ms or m, by factor and axis.
 CONVERTED = {1000.0: {"time": "seconds", "depth": "km"}, 0.001: {"time": "microseconds"}, 0.3048: {"depth": "feet"}}
-STORED = "stored"  # entry of the encoding of an axis that was converted: its labels before that
-OFF_GREY = 0.05  # a picture with a median farther from the middle grey does not show zero amplitude as this grey
-MOST_LINES = 10**7  # no survey has more; labels of an axis that claims to would not fit in memory
+STORED = "stored"  # entry in the encoding of a converted axis: its labels before the conversion
+OFF_GREY = 0.05  # largest distance of a picture's median from middle grey, if middle grey is zero amplitude
+MOST_LINES = 10**7  # more than any survey has; labels of a longer axis might not fit in memory
 
 
 def open_volume(
     source: Any, *, header_bytes: tuple[int, int] | None = None, endian: str | None = None, domain: str | None = None
 ) -> xr.DataArray:
-    """Open a seismic volume, whatever it is stored in, as one lazy array of raw amplitudes.
+    """Open a seismic volume of any supported format as one lazy array of raw amplitudes.
 
     Parameters
     ----------
     source : path, address or array
         A SEG-Y or ZGY file, a Zarr or MDIO folder, a ``.npy`` file, a picture of one section (rows are time downwards),
         a folder of single lines (pictures, ``.npy`` or SEG-Y files), or an array: (inline, crossline, time), or
-        (time, crossline) for one section, or a DataArray with named axes; a volume that this function returned stays
-        the same. Names of codes come from ``SOURCE.classes.toml``; pixels of pictures that have one are codes.
+        (time, crossline) for one section, or a DataArray with named axes; a volume that this function returned is
+        returned unchanged. Class names are read from ``SOURCE.classes.toml``; pixels of a picture with such a file are
+        codes.
     header_bytes : (int, int), optional
-        SEG-Y only: bytes of inline and crossline in the trace header, counted from 1; found if not given.
+        SEG-Y only: bytes of inline and crossline in the trace header, counted from 1; detected by default.
     endian : {"big", "little"}, optional
-        SEG-Y only: order of bytes; found if not given.
+        SEG-Y only: byte order; detected by default.
     domain : {"time", "depth"}, optional
-        What the sample axis measures, where the file does not say it.
+        What the sample axis measures, if the file does not state it.
 
     Returns
     -------
     volume : xarray.DataArray of float32, dims ("inline", "crossline", "time" or "depth")
-        Missing and dead traces are NaN and False in the coordinate ``live``, which exists where traces are missing.
-        Time is in ms, depth in m. Attributes: source, format, domain, line_step (see `line_steps`), and where known
+        Missing and dead traces are NaN and False in the coordinate ``live``, which exists if traces are missing.
+        Time is in ms, depth in m. Attributes: source, format, domain, line_step (see `line_steps`), and if known
         sample_interval, delay, bin_size (metres between inlines, between crosslines of the survey), map (X and Y of
         line 0, 0 and steps per line number), header_bytes, text, classes, scaled, offset (the value that stands for
-        zero amplitude, where none is negative), notes (what was corrected).
+        zero amplitude, if no amplitude is negative), notes (what was corrected).
         ``open_volume(volume.attrs["source"], **volume.attrs["options"])`` opens the same volume again.
 
     Raises
     ------
     ValueError, OSError
-        The source cannot be opened; never anything else.
+        The source cannot be opened; no other type of error is raised.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def open_volume(
         volume = with_line_step(volume)
         opened_before = not is_path and lazy_source(volume, whole=True) is not None
         return volume if opened_before else note_offset(volume)
-    except Exception as error:  # decoders of other formats raise what they like
+    except Exception as error:  # decoders raise errors of any type
         if isinstance(error, ValueError | OSError) and "\n" not in str(error):
             raise
         what, why = source if is_path else type(source).__name__, " ".join(str(error).split())
@@ -91,21 +92,21 @@ def open_volume(
 
 
 def with_line_step(volume: xr.DataArray) -> xr.DataArray:
-    """Return a volume that holds the step of its line numbers; a selection keeps that of the survey."""
+    """Return a volume with the attribute ``line_step``; a selection of lines keeps that of the survey."""
     return volume if "line_step" in volume.attrs else volume.assign_attrs(line_step=line_steps(volume))
 
 
 def note_offset(volume: xr.DataArray) -> xr.DataArray:
-    """Set the offset of a volume without negative amplitudes, and a note of it; amplitudes stay as they are.
+    """Set the offset of a volume without negative amplitudes and add a note about it; amplitudes do not change.
 
-    A picture whose median is not the middle grey does not show zero amplitude as the middle: it is no scaled data.
+    A picture whose median is not middle grey does not show zero amplitude as middle grey, so it is not scaled data.
     """
     try:
         if "picture" in volume.attrs.get("format", "") and volume.attrs.get("scaled"):
             grey = float(np.nanmedian(sample_lines(volume, 16)[1]))
             volume = volume.assign_attrs(scaled=abs(grey - 0.5) <= OFF_GREY)
         offset = find_offset(volume)
-    except (ValueError, OSError):  # damaged samples are refused where they are used
+    except (ValueError, OSError):  # an error for damaged samples is raised when they are used
         return volume
     if offset == volume.attrs.get("offset", 0.0):
         return volume
@@ -122,7 +123,7 @@ def note_offset(volume: xr.DataArray) -> xr.DataArray:
 def open_path(
     path: str, *, header_bytes: tuple[int, int] | None, endian: str | None, domain: str | None
 ) -> xr.DataArray:
-    """Open what lies at a path by the kind of thing it is, and note with which options."""
+    """Open the file or folder at a path by its format, and record the options."""
     options = {} if domain is None else {"domain": domain}
     if "://" in path:
         return open_remote(path, domain=domain).assign_attrs(options=options)
@@ -155,11 +156,11 @@ def open_path(
 
 
 def open_remote(address: str, *, domain: str | None) -> xr.DataArray:
-    """Open a Zarr or MDIO store on another machine; anything else is refused with what to do."""
+    """Open a Zarr or MDIO store at a remote address; any other address is refused with a remedy."""
     refuse_remote(address)
     try:
         return open_zarr(address, domain=domain)
-    except Exception as error:  # of any driver
+    except Exception as error:  # drivers raise errors of any type
         why = " ".join(str(error).split())
         raise ValueError(
             f"{address} cannot be read from here ({why}); copy it to this machine and open the copy."
@@ -167,7 +168,7 @@ def open_remote(address: str, *, domain: str | None) -> xr.DataArray:
 
 
 def add_classes(volume: xr.DataArray, path: str) -> xr.DataArray:
-    """Set on a volume the names of its codes, where a class table ``FILE.classes.toml`` lies next to its file."""
+    """Return a volume with the class names of its codes, if there is a class table ``FILE.classes.toml``."""
     classes = class_table.read_class_table(path)
     return volume.assign_attrs(classes=classes) if classes else volume
 
@@ -193,7 +194,7 @@ def open_segy(path: str, **choices: Any) -> xr.DataArray:
 
 
 def read_segy(geometry: segy.Geometry, key: tuple[Any, ...]) -> Array:
-    """Block of a SEG-Y volume for a key of slices or arrays."""
+    """Read a block of a SEG-Y volume for a key of slices or arrays."""
     rows, columns, samples = (
         np.arange(n)[k] for k, n in zip(key, (*geometry.traces.shape, len(geometry.samples)), strict=True)
     )
@@ -204,12 +205,12 @@ def read_segy(geometry: segy.Geometry, key: tuple[Any, ...]) -> Array:
 
 
 def segy_geometry(volume: xr.DataArray) -> segy.Geometry:
-    """Return the geometry of the SEG-Y file behind a volume: the one it reads by, else scanned again."""
+    """Return the geometry of the SEG-Y file of a volume: the one that reads it, or a new one if the file changed."""
     lazy = lazy_source(volume)
     if lazy is not None and isinstance(lazy.read, functools.partial) and lazy.read.func is read_segy:
-        held: segy.Geometry = lazy.read.args[0]
-        if held.is_current():
-            return held
+        geometry: segy.Geometry = lazy.read.args[0]
+        if geometry.is_current():
+            return geometry
     return segy.scan(volume.attrs["source"], **volume.attrs.get("options", {}))
 
 
@@ -222,11 +223,11 @@ def open_zarr(path: str, *, domain: str | None) -> xr.DataArray:
     except FileNotFoundError:
         raise ValueError(f"{path} holds no Zarr volume; give a SEG-Y file or a Zarr or MDIO folder.") from None
     for stored in [node] if isinstance(node, zarr.Array) else dict(node.arrays()).values():
-        long = stored.ndim == 1 and stored.size > MOST_LINES
-        if long or math.prod(stored.chunks) * stored.dtype.itemsize > memory_budget():
+        too_long = stored.ndim == 1 and stored.size > MOST_LINES
+        if too_long or math.prod(stored.chunks) * stored.dtype.itemsize > memory_budget():
             raise ValueError(
                 f"{path}: array {stored.path!r} of shape {stored.shape} in chunks of {stored.chunks} does not fit in "
-                "memory; is its metadata damaged? Store it in smaller chunks otherwise."
+                "memory; check its metadata, or store it in smaller chunks."
             )
     arrays = {"amplitude": node} if isinstance(node, zarr.Array) else group_arrays(node)
     candidates = [name for name, array in arrays.items() if array.ndim in (2, 3) and array.dtype.kind in "iuf"]
@@ -242,9 +243,9 @@ def open_zarr(path: str, *, domain: str | None) -> xr.DataArray:
 
 
 def group_arrays(group: Any) -> dict[str, Any]:
-    """Arrays of a Zarr group by name: decoded as xarray does where axes have names, as they are otherwise."""
+    """Return the arrays of a Zarr group by name: decoded by xarray if their axes have names, else undecoded."""
     try:
-        # Times stay numbers: "seconds" would become a time difference.
+        # Times stay numbers: xarray would decode "seconds" as time differences.
         options: Any = {"consolidated": False, "cache": False, "decode_times": False}
         dataset = xr.open_dataset(group.store, group=group.path, engine="zarr", **options)
         return {str(name): variable for name, variable in dataset.variables.items()}
@@ -253,9 +254,9 @@ def group_arrays(group: Any) -> dict[str, Any]:
 
 
 def from_array(array: Any, *, domain: str | None) -> xr.DataArray:
-    """Volume of an array in memory, or of a DataArray, lazy or not, by the names of its axes.
+    """Return a volume of an array in memory, or of a DataArray, lazy or not, by the names of its axes.
 
-    A DataArray keeps its data where these need no other order and type, and is returned itself where nothing changes.
+    A DataArray keeps its data if order and type need no change, and is returned itself if nothing changes.
     """
     attrs = {"source": "array", "format": "array"}
     if isinstance(array, xr.Dataset):
@@ -276,7 +277,7 @@ def from_array(array: Any, *, domain: str | None) -> xr.DataArray:
 
 
 def same(value: Any, other: Any) -> bool:
-    """Whether two attributes or axes are equal."""
+    """Return whether two attributes or axes are equal."""
     return value is other or (other is not None and bool(np.array_equal(value, other)))
 
 
@@ -289,19 +290,19 @@ def assemble(
     companions: Mapping[str, Any] | None = None,
     computed: bool = False,
 ) -> xr.DataArray:
-    """Volume on the axes inline, crossline and time or depth of an array of two or three dimensions.
+    """Return a volume on the axes inline, crossline and time or depth, from an array of two or three dimensions.
 
     Parameters
     ----------
     array : numpy.ndarray, xarray.Variable, zarr.Array, NpyFile or PictureFile
     dims : sequence of str, optional
-        Names of its axes; where one is unknown they are inline, crossline, time, or time, crossline for a section.
+        Names of its axes; without names they are inline, crossline, time, or time, crossline for a section.
     attrs : dict
     domain : str or None
     companions : dict of arrays
-        What belongs to it by name: labels of the axes, and which traces are live.
+        Other variables of its store by name: labels of the axes, live traces, coordinates of traces.
     computed : bool
-        Whether no file holds the same samples.
+        Whether the samples were computed, so that no file holds them.
     """
     dims, companions = dims or (None,) * array.ndim, companions or {}
     units = {name: stated_units(labels) for name, labels in companions.items()}
@@ -318,10 +319,10 @@ def assemble(
     samples = coords[names[2]].astype(np.float64)
     stored, factor = samples, factor or unit_factor(labels[2], names[2])
     if factor != 1 and labels[2] is not None:
-        samples = np.round(factor * samples, 3)  # whole microseconds, as sampling is
+        samples = np.round(factor * samples, 3)  # whole microseconds or millimetres
         unit = "ms" if names[2] == "time" else "m"
         notes.append(f"the {names[2]} axis is in {CONVERTED[factor][names[2]]}, converted to {unit}")
-    # Jobs that were made before axes were converted know their volume by the axis as it was stored.
+    # Earlier versions did not convert axes; their jobs identify a volume by the stored axis.
     coords[names[2]] = xr.Variable(names[2], samples, encoding={} if samples is stored else {STORED: stored})
     if notes:
         attrs = attrs | {"notes": [*attrs.get("notes", ()), *notes]}
@@ -331,24 +332,24 @@ def assemble(
         volume.attrs.update(sample_interval=float(samples[-1] - samples[0]) / (shape[2] - 1), delay=float(samples[0]))
     plane = [dims[i] for i in places[:2] if i is not None]
     check_axes(volume)
-    return add_survey(volume, {name: upright(other, plane) for name, other in companions.items()})
+    return add_survey(volume, {name: orient_map(other, plane) for name, other in companions.items()})
 
 
-def upright(variable: Any, plane: list[Any]) -> Any:
-    """A map of the survey with its axes in the order of the volume; anything else as it is."""
+def orient_map(variable: Any, plane: list[Any]) -> Any:
+    """Return a map of the survey with its axes in the order of the volume; return anything else unchanged."""
     is_map = isinstance(variable, xr.Variable) and len(plane) == 2 and set(variable.dims) == set(plane)
     return variable.transpose(*plane) if is_map else variable
 
 
 def axis_labels(labels: Any, n: int) -> Array:
-    """Labels of an axis, whole numbers as such; positions where there are none."""
+    """Return the labels of an axis, whole numbers as integers; positions from 0 if the axis has no labels."""
     found = np.arange(n) if labels is None else np.asarray(labels, np.float64).reshape(n)
     return found.astype(np.int64) if np.array_equal(found, np.rint(found)) else found
 
 
 def add_survey(volume: xr.DataArray, companions: Mapping[str, Any]) -> xr.DataArray:
-    """Set on a volume what belongs to it: missing traces, distances between lines, names of codes."""
-    live = companions.get("live", companions.get("trace_mask"))  # the latter is MDIO's
+    """Set missing traces, distances between lines and class names of a volume, and return it."""
+    live = companions.get("live", companions.get("trace_mask"))  # ``trace_mask`` is the name in MDIO
     if live is None and isinstance(volume.variable._data, np.ndarray):
         empty = np.isnan(volume.values[..., :: max(1, volume.shape[2] // 2)]).all(-1)
         empty[empty] = np.isnan(volume.values[empty]).all(-1)
@@ -358,12 +359,13 @@ def add_survey(volume: xr.DataArray, companions: Mapping[str, Any]) -> xr.DataAr
         volume.coords["live"] = (("inline", "crossline"), np.asarray(live).astype(bool))
     x, y = companions.get("cdp_x"), companions.get("cdp_y")
     if x is not None and y is not None and x.shape == y.shape == volume.shape[:2]:
-        some = tuple(slice(None, None, -(-n // 64)) for n in volume.shape[:2])
-        rows, columns = np.mgrid[tuple(slice(0, n, part.step) for n, part in zip(x.shape, some, strict=True))]
-        grid = fit_grid(rows.ravel(), columns.ravel(), (np.asarray(x[some]) + 1j * np.asarray(y[some])).ravel())
+        thinned = tuple(slice(0, n, -(-n // 64)) for n in x.shape)
+        rows, columns = np.mgrid[thinned]
+        points = np.asarray(x[thinned]) + 1j * np.asarray(y[thinned])
+        grid = fit_grid(rows.ravel(), columns.ravel(), points.ravel())
         if grid is not None:
             volume.attrs["bin_size"] = tuple(np.abs(grid[1:]).round(2).tolist())
-            volume.attrs.pop("line_step", None)  # these are coordinates of the lines of this volume
+            volume.attrs.pop("line_step", None)  # the coordinates belong to the lines of this volume
     for name in {"bin_size", "line_step"} & volume.attrs.keys():
         volume.attrs[name] = tuple(map(float, volume.attrs[name]))
     if "classes" in volume.attrs:

@@ -1,4 +1,4 @@
-"""Which format a file is of, by its first bytes; what is not read is refused with its name and the way out."""
+"""Formats of files, recognised by their first bytes; an unsupported format is refused with its name and a remedy."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from outcrop.volumes import zgy
 
-OPENING = 4096  # bytes that are looked at
+OPENING = 4096  # bytes that are read from the start of a file
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
 # First bytes of files by format.
@@ -23,8 +23,8 @@ OPENINGS = {
     **dict.fromkeys((b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"7z\xbc\xaf\x27\x1c", b"\xfd7zXZ\0"), "archive"),
 }
 
-# What a format is called, and what to do with a file of it; {path} is the file, {stem} its name without the ending.
-WAYS = {
+# Name of an unsupported format and remedy; {path} is the file, {stem} its name without suffix.
+REMEDIES = {
     "VDS": ("a VDS file (Bluware, OpenVDS)", "write it as SEG-Y with OpenVDS: SEGYExport --vdsfile {path} {stem}.sgy"),
     "SGZ": ("an SGZ file (seismic-zfp)", "write it as SEG-Y with seismic-zfp: seismic-zfp sgz2sgy {path} {stem}.sgy"),
     "old ZGY": ("a compressed ZGY file of the old kind (VCS)", "export it from Petrel as SEG-Y or as plain ZGY"),
@@ -46,7 +46,7 @@ WAYS = {
     "archive": ("an archive", "unpack it first"),
 }
 
-# Stores that are read in place hold Zarr; of any other file a copy is needed.
+# Commands that copy a file from a remote store, by scheme; only Zarr is read without a copy.
 COPIES = {
     "s3": "aws s3 cp",
     "gs": "gcloud storage cp",
@@ -59,7 +59,7 @@ COPIES = {
 
 
 def recognise(path: str | Path) -> str | None:
-    """Name of the format of a file as far as its first bytes tell it; None where it may be SEG-Y.
+    """Return the name of the format of a file by its first bytes; None if it may be SEG-Y.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def recognise(path: str | Path) -> str | None:
 
     Returns
     -------
-    name : {"ZGY", "NumPy", None} or a key of `WAYS`
+    name : {"ZGY", "NumPy", None} or a key of `REMEDIES`
     """
     with open(path, "rb") as file:
         opening = file.read(OPENING)
@@ -85,10 +85,11 @@ def recognise(path: str | Path) -> str | None:
 
 
 def is_sgz(opening: bytes) -> bool:
-    """Whether a file opens as seismic-zfp writes it: it has no magic, but its blocks hold 4096 bytes each.
+    """Return whether a file begins as seismic-zfp writes it.
 
     Notes
     -----
+    SGZ has no magic number, but each of its blocks has 4096 bytes.
     Little-endian integers: header blocks of 4096 bytes at byte 0, samples, crosslines and inlines at 4, bits per sample
     at 40 (-2 for one bit in two samples), shape of a block of samples at 44.
     """
@@ -103,14 +104,14 @@ def is_sgz(opening: bytes) -> bool:
 
 
 def refuse_foreign(path: str, name: str) -> NoReturn:
-    """Raise what tells the user which format a file is of and how to go on."""
-    title, way_out = WAYS[name]
+    """Raise `ValueError` with the name of an unsupported format and a remedy."""
+    title, remedy = REMEDIES[name]
     stem = os.path.splitext(os.path.basename(path))[0]
-    raise ValueError(f"{path} is {title}, which Outcrop does not read; {way_out.format(path=path, stem=stem)}.")
+    raise ValueError(f"{path} is {title}, which Outcrop does not read; {remedy.format(path=path, stem=stem)}.")
 
 
 def refuse_remote(address: str) -> None:
-    """Raise for an address that can be no Zarr store, by its scheme or its ending.
+    """Raise `ValueError` for an address that cannot be a Zarr store, by its scheme or its suffix.
 
     Examples
     --------
@@ -118,17 +119,17 @@ def refuse_remote(address: str) -> None:
     >>> refuse_remote("s3://bucket/survey.sgy")
     Traceback (most recent call last):
         ...
-    ValueError: s3://bucket/survey.sgy lies on a remote store (s3), from which Outcrop reads Zarr and MDIO alone; ...
+    ValueError: s3://bucket/survey.sgy is on a remote store (s3), from which Outcrop reads only Zarr and MDIO; ...
     """
-    scheme, _, rest = address.partition("://")
+    scheme, _, location = address.partition("://")
     scheme = scheme.lower()
-    ending = Path(re.split(r"[?#]", rest)[0].rstrip("/")).suffix.lower()
+    ending = Path(re.split(r"[?#]", location)[0].rstrip("/")).suffix.lower()
     if scheme == "file" and ending not in ("", ".zarr", ".mdio"):
-        raise ValueError(f"{address} is a file of this machine; give its path without file://.")
+        raise ValueError(f"{address} is a file on this machine; give its path without file://.")
     if ending in ("", ".zarr", ".mdio") and scheme != "sd":
         return
     how = COPIES.get(scheme)
     raise ValueError(
-        f"{address} lies on a remote store ({scheme}), from which Outcrop reads Zarr and MDIO alone; copy it to this "
+        f"{address} is on a remote store ({scheme}), from which Outcrop reads only Zarr and MDIO; copy it to this "
         f"machine first{f' ({how})' if how else ''}."
     )

@@ -18,7 +18,7 @@ def describe(volume: xr.DataArray, *, lines: int = 16) -> dict[str, Any]:
 
     Amplitudes are those of `lines` evenly spaced inlines. ``drift`` says by how many dB the RMS amplitude differs
     between eighths of the survey and between eighths of the time axis, the loudest against the quietest. Dead traces
-    are those marked dead in the file and, estimated from the sampled lines, those that hold one value throughout.
+    are traces marked dead in the file and, estimated from the sampled lines, traces with a single value throughout.
     """
     attrs, live = volume.attrs, live_traces(volume)
     rows, sample = sample_lines(volume, lines)
@@ -117,7 +117,7 @@ def describe_rms(sample: Array, finite: Array, inlines: Array, times: Array) -> 
 
 
 def drift(rms: Array) -> float:
-    """Decibels between the loudest and the quietest eighth of an axis, of those that hold anything.
+    """Return the decibels between the loudest and the quietest eighth of an axis; eighths of zeros do not count.
 
     Examples
     --------

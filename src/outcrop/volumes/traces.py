@@ -172,7 +172,7 @@ def make_grid(runs: Array, dead: Array) -> dict[str, Any] | None:
 
 
 def line_axis(runs: Array, name: str) -> Array:
-    """Lines of a survey by label, ascending; lines missing between them are filled in unless they outnumber the rest.
+    """Return the line labels of a survey, ascending; absent lines are filled in unless they outnumber the present ones.
 
     Examples
     --------

@@ -243,7 +243,7 @@ def _labels(reader: Any, axis: int) -> Array:
 
 
 def _sample_axis(reader: Any) -> tuple[Array, str | None, str]:
-    """Samples in ms or m, time or depth, and the unit in the file; numbers as they are where it does not say these."""
+    """Return the samples in ms or m, the domain and the file's unit; unconverted samples if the file has no unit."""
     domain = {"time": "time", "length": "depth"}.get(reader.zunitdim.name)
     scale = float(reader.zunitfactor) * (1000 if domain == "time" else 1) if domain else 1.0  # to ms or m
     first, step = (round(float(value) * scale, 4) for value in (reader.zstart, reader.zinc))
