@@ -351,7 +351,7 @@ def test_a_stroke_that_is_sent_twice_is_stored_once(session):
 
 
 def test_messages_of_the_page_are_up_to_date(session, survey):
-    """The next decision clears an error, and notes report strokes not learnt yet and changed numbers of patches."""
+    """The next decision clears an error, and notes report strokes to be learnt later and changed numbers of patches."""
     line = next(iter(survey[1].values()))[0]
     labelled(searched(session, survey[1]), [line])
     position = int(np.flatnonzero(session.survey.lines == line)[0])
@@ -373,6 +373,9 @@ def test_messages_of_the_page_are_up_to_date(session, survey):
     session.labelling.wait()
     page._update("strokes")
     assert settled(page) == "Ready."
+    assert "stale" not in page.labels.changed.text  # the default mapping learnt from the stroke at once
+    session.decide(session.job.choose_labels, mapping="paper")
+    page._update("strokes")
     assert "the mapping learns from them when you label again" in page.labels.changed.text
     # the gallery keeps its order, and a note explains a different number of patches
     page.retrieved.show()
