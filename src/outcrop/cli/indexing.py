@@ -53,6 +53,7 @@ def index(
     stay as they were chosen for the job before; 'auto' for size, step, area or clip gives the default again. The
     default step is as small as the size of the survey allows.
     """
+    from outcrop.job.choosing import choose_options
     from outcrop.job.costs import check_disk
     from outcrop.job.decisions import Decisions
     from outcrop.job.options import IndexOptions
@@ -90,7 +91,7 @@ def index(
     check_disk(output, cost.bytes)
     with resources(workers, scheduler, memory) as where, open_job(output, data) as job:
         job._held("grid", (job._known["digest"], fitted), lambda: grid)  # refused above, before the folder was touched
-        job.choose(index=chosen)
+        choose_options(job, index=chosen)
         status = job.index(**where, device=device).status
         report = job.status()
     skipped = {"touch missing samples": (status == 1).sum(), "muted, water or constant": (status == 2).sum()}

@@ -62,6 +62,7 @@ def label(
     needs no index: outcrop label VOLUME -o JOB --exemplar fault=310,547,1600 --exemplar other=330,700,900. A dry run
     fits the mapper and keeps it.
     """
+    from outcrop.job.choosing import choose_labels
     from outcrop.job.costs import label_cost
     from outcrop.job.labelling import line_positions
     from outcrop.job.options import LabelOptions
@@ -95,7 +96,7 @@ def label(
             if not dry_run:
                 if background:
                     opened.set_background(background)
-                opened.choose_labels(**chosen, **limits, step=patches, with_jobs=joined)
+                choose_labels(opened, **chosen, **limits, step=patches, with_jobs=joined)
             if opened.plan.mapper_key is None:
                 raise ValueError(f"{opened.path} has no exemplars yet; add --exemplar CLASS=INLINE,CROSSLINE,TIME.")
             line_positions(opened, opened.plan, wanted, range(len(opened.axes[opened.plan.along])))

@@ -42,6 +42,8 @@ def retrieve(
     its patch, or as a picture of the size of a patch; those given before stay. The count is kept for the next time;
     auto ends at the knee of the similarity curve.
     """
+    from outcrop.job.choices import judge
+    from outcrop.job.choosing import choose_counts
     from outcrop.job.pictures import draw_retrieval
     from outcrop.job.table_file import summarise
 
@@ -59,12 +61,12 @@ def retrieve(
             if forget:
                 opened.forget()
             for patches, what in verdicts:
-                opened.judge(patches, what)
+                judge(opened, patches, what)
             for name, place in gone:
                 opened.remove_exemplar(exemplar_at(opened, name, place))
             for name, place in added:
                 opened.add_exemplar(name, place)
-            opened.choose_counts(parse_count(opened, count), per_exemplar)
+            choose_counts(opened, parse_count(opened, count), per_exemplar)
             if background:
                 opened.set_background(background)
         weak = opened.retrieve(**where, device=device)
@@ -124,7 +126,7 @@ def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
     from outcrop.job.retrieved import exemplars_outside, warnings
 
     found = [*warnings(weak, int((job.index().status == 0).sum())), *exemplars_outside(job)]
-    if job.background is None and len(job.classes) > 1:
+    if job.plan.background_name is None and len(job.classes) > 1:
         found.append(
             "No class is the background that may appear in any patch; name one 'other', or say which it is with "
             "--background NAME: labels are much better with it."
