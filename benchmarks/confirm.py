@@ -20,6 +20,7 @@ import numpy as np
 import outcrop as oc
 from outcrop.experiments import interpreter
 from outcrop.experiments.f3 import eye_exemplars
+from outcrop.job.choosing import choose_labels
 
 STROKES = 20  # with --f3
 
@@ -72,7 +73,7 @@ def main():
     names, numbers = list(truth.attrs["classes"]), volume["inline"].values.tolist()
     confirmed: list[int] = []
     with tempfile.TemporaryDirectory() as folder, oc.Job(Path(folder) / "s.outcrop", volume=volume) as job:
-        job.choose_labels(mapping="points")
+        choose_labels(job, mapping="points")
         for line in map(int, options.lines.split(",")):
             begin = time.perf_counter()
             job.confirm([line], labels=truth)

@@ -11,6 +11,7 @@ import xarray as xr
 
 import outcrop as oc
 from outcrop.export.label_segy import export_segy
+from outcrop.job.choosing import choose_labels
 from outcrop.storage.workspace import Damaged
 
 LINE, OTHER = 102, 104
@@ -27,7 +28,7 @@ def job(made, tmp_path):
     """Yield a job with one click for each class, near the middle of its samples on one line."""
     volume, truth = made
     with oc.Job(tmp_path / "v.outcrop", volume=volume) as one:
-        one.choose_labels(mapping="points")
+        choose_labels(one, mapping="points")
         for code, name in enumerate(truth.attrs["classes"], 1):
             places = np.argwhere(truth.values[2] == code)
             trace, sample = places[len(places) // 2]
@@ -175,7 +176,7 @@ def test_both_directions_fused(tmp_path):
     volume, truth = oc.datasets.synthetic((34, 40, 64), seed=1)
     with oc.Job(tmp_path / "f.outcrop", volume=volume) as job:
         job.choose_index(size=32)
-        job.choose_labels(mapping="points")
+        choose_labels(job, mapping="points")
         job.confirm([103, 120], labels=truth)
         job.label()
         fused = job.fused_labels()
@@ -210,7 +211,7 @@ def test_a_job_without_any_click_is_taught_by_confirmed_lines(made, tmp_path):
     """Expert labels of a line show before any fit, and the other lines are labelled better than by chance."""
     volume, truth = made
     with oc.Job(tmp_path / "v.outcrop", volume=volume) as job:
-        job.choose_labels(mapping="points")
+        choose_labels(job, mapping="points")
         job.confirm([101, 104], labels=truth)
         assert job.labelled == {1: False, 4: False}
         names = job.labels.attrs["classes"]
@@ -442,7 +443,7 @@ def test_the_command(made, tmp_path):
     oc.datasets.write_synthetic(tmp_path / "v.sgy", (6, 160, 128), seed=4)
     path = tmp_path / "v.outcrop"
     with oc.Job(path, volume=tmp_path / "v.sgy") as job:
-        job.choose_labels(mapping="points")
+        choose_labels(job, mapping="points")
     done = shell("confirm", path, "--lines", "101,103", "--from", tmp_path / "v.truth.sgy", "--json")
     assert done.returncode == 0 and json.loads(done.stdout) == {"lines": [101, 103], "along": "inline", "confirmed": 2}
     report = json.loads(shell("status", path, "--json").stdout)

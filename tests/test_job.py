@@ -52,7 +52,7 @@ def test_retrieve_and_label(job):
     assert set(weak.classes) == set(PLACES) and (job.path / "retrieved.csv").is_file()
     labels = job.label([103, 104])
     assert labels.sizes["inline"] == 2 and set(np.unique(labels["label"])) <= {1, 2, 3}
-    assert job.classes == {"fault": 1, "other": 2, "salt dome": 3} and job.background == "other"
+    assert job.classes == {"fault": 1, "other": 2, "salt dome": 3} and job.plan.background_name == "other"
     assert not labels["stale"].any() and labels.attrs["classes"] == ["fault", "other", "salt dome"]
     assert counts(job)[1:] == (2, 0)
 
@@ -744,9 +744,9 @@ def test_the_background_may_have_another_name(job):
     job.label([103])
     before, keys = codes(job, 103), job.status()["keys"]
     job.rename_class("other", "strata")
-    assert job.background == "strata" and job.status()["keys"] == keys
+    assert job.plan.background_name == "strata" and job.status()["keys"] == keys
     job.set_background("salt-dome")
-    assert job.background == "salt dome"
+    assert job.plan.background_name == "salt dome"
     job.label([103])
     assert (codes(job, 103) != before).any()
     job.set_background("strata")
@@ -760,7 +760,7 @@ def test_without_a_background_there_is_a_warning(source, tmp_path):
     job.index(SIZE, step=16)
     job.add_exemplar("fault", PLACES["fault"])
     job.add_exemplar("reef", PLACES["other"])
-    assert job.background is None
+    assert job.plan.background_name is None
     with pytest.warns(UserWarning, match="class .other. was added"):
         job.label([103])
 
@@ -821,7 +821,7 @@ def test_a_folder_of_another_version_is_refused(tmp_path):
 
 
 def test_a_job_in_two_processes(job):
-    """This process sees the decision of another process in its next call."""
+    """A decision of another process is seen at the next call."""
     code = f"import outcrop as oc; job = oc.Job({str(job.path)!r}); job.add_exemplar('fault', (102, 340, 150))"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert counts(job)[0]["exemplars"] == 4

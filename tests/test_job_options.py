@@ -8,6 +8,7 @@ import pytest
 import outcrop as oc
 from outcrop import datasets
 from outcrop.job import table_file
+from outcrop.job.choosing import choose_labels
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 
@@ -44,17 +45,17 @@ def drop_row(job, number):
 def test_step_and_joined_jobs_stay(job, made):
     """Another limit does not change step and joined jobs; `auto` and an empty sequence reset them."""
     shutil.copytree(job.path, job.path.with_name("o.outcrop"))
-    job.choose_labels(step=7, with_jobs=[job.path.with_name("o.outcrop")])
+    choose_labels(job, step=7, with_jobs=[job.path.with_name("o.outcrop")])
     chosen = job.plan.state.options["label"]
-    job.choose_labels(max_error=0.05)
-    job.choose_labels(seed=3)
+    choose_labels(job, max_error=0.05)
+    choose_labels(job, seed=3)
     assert job.plan.state.options["label"] == chosen | {"seed": 3} and chosen["step"] == 7
-    job.choose_labels(step="auto")
+    choose_labels(job, step="auto")
     assert "step" not in job.plan.state.options["label"] and "with" in job.plan.state.options["label"]
-    job.choose_labels(with_jobs=())
+    choose_labels(job, with_jobs=())
     assert job.plan.state.options["label"] == {"seed": 3}
     with pytest.raises(ValueError, match=r"step is 2\.5"):
-        job.choose_labels(step=2.5)
+        choose_labels(job, step=2.5)
 
 
 def test_one_undo_removes_a_joined_job_and_its_classes(job, made):
@@ -64,7 +65,7 @@ def test_one_undo_removes_a_joined_job_and_its_classes(job, made):
         other.add_class("chalk")
         other.add_class("marl")
     before = job.plan.state
-    job.choose_labels(with_jobs=[other.path])
+    choose_labels(job, with_jobs=[other.path])
     assert {"chalk", "marl"} < set(job.classes)
     assert len(job.undo()) == 3 and job.plan.state == before
 

@@ -8,6 +8,7 @@ import segyio
 
 import outcrop as oc
 from outcrop.job.bodies import write_bodies
+from outcrop.job.choices import judge
 from outcrop.job.fitting import evidence
 from outcrop.job.hints import Advice
 
@@ -66,7 +67,7 @@ def test_a_rejected_patch_and_a_stroke_teach(job):
     code = job.classes["fault"]
     line, trace, sample = (int(part[0]) for part in np.nonzero(labels["label"].values == code))
     place = [float(labels[name][at]) for name, at in zip(labels["label"].dims, (line, trace, sample), strict=True)]
-    job.judge([("fault", place, "inline")], "reject")
+    judge(job, [("fault", place, "inline")], "reject")
     assert shown(job, job.label(), place) != "fault"
     before = job.label([105])["label"].values
     job.paint("salt dome", [(102, 400.0, 80.0), (102, 440.0, 80.0)], radius=10)
@@ -79,7 +80,7 @@ def test_a_no_beside_a_click_holds(job, away):
     click = (103, 380, 240)
     rejected = [part + step for part, step in zip(click, away, strict=True)]
     job.add_exemplar("fault", click)
-    job.judge([("fault", rejected, "inline")], "reject")
+    judge(job, [("fault", rejected, "inline")], "reject")
     labels = job.label([103])
     assert shown(job, labels, click) == "fault"
     assert (shown(job, labels, rejected) == "fault") == (not any(away))
@@ -91,7 +92,7 @@ def test_a_place_of_another_survey_teaches_nothing(job):
     """Clicks and verdicts on lines and at times that this volume does not have are kept and not used."""
     for name, place in {"salt dome": [477, 340, 100], "fault": [103, 340, 9000]}.items():
         job.log.add({"what": "exemplar", "class": name, "place": place})
-        job.judge([("fault", place, "inline")], "reject")
+        judge(job, [("fault", place, "inline")], "reject")
     axes = {(point.line, point.trace, point.sample) for point in evidence(job, job.plan)}
     job.undo()
     assert len(axes) == len(evidence(job, job.plan)) == len(job.classes)
@@ -131,7 +132,7 @@ def test_a_background_that_was_removed_is_not_added_again(job):
     """After a person removed the background class, labelling does not add it again."""
     job.remove_class("other")
     labels = job.label([102])
-    assert "other" not in job.classes and job.background is None
+    assert "other" not in job.classes and job.plan.background_name is None
     assert set(np.unique(labels["label"])) <= {0, *job.classes.values()}
 
 
@@ -146,11 +147,11 @@ def test_structures_without_a_background_get_one_once(made, tmp_path):
                 job.add_exemplar(name, (102, float(volume["crossline"][trace]), float(volume["time"][sample])))
         with pytest.warns(Advice, match="looks like none of the classes, so class 'other' was added"):
             labels = job.label([102])
-        assert job.background == "other" and (labels["label"] == job.classes["other"]).mean() > 0.2
+        assert job.plan.background_name == "other" and (labels["label"] == job.classes["other"]).mean() > 0.2
         job.undo()
         with pytest.warns(Advice, match="No class is the background"):
             labels = job.label([102])
-        assert job.background is None and set(np.unique(labels["label"])) <= {0, *job.classes.values()}
+        assert job.plan.background_name is None and set(np.unique(labels["label"])) <= {0, *job.classes.values()}
 
 
 def test_advice_names_what_is_odd(tmp_path, made):

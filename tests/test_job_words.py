@@ -13,6 +13,7 @@ import pytest
 import outcrop as oc
 from outcrop import datasets
 from outcrop.cli.console import explain
+from outcrop.job.choosing import choose_options
 from outcrop.job.decisions import Decisions
 from outcrop.job.options import LabelOptions
 from outcrop.job.pictures import save
@@ -172,7 +173,7 @@ def test_what_comes_next_can_be_done(folder, tmp_path, monkeypatch):
     job.add_exemplar("fault", PLACES["fault"])
     assert job.status()["next"].endswith("volume=array).label()")
     carried = oc.Job(tmp_path / "c.outcrop", volume=folder / "v.sgy")
-    carried.choose(label=LabelOptions(mapper="0" * 16))
+    choose_options(carried, label=LabelOptions(mapper="0" * 16))
     assert carried.status()["next"] == f"outcrop label {carried.path}"
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import outcrop as oc
 from outcrop.app.session import Session
+from outcrop.job.choosing import choose_counts
 
 pytest.importorskip("panel")
 LINE = 104
@@ -18,7 +19,7 @@ def session(source, tmp_path):
     one.job.index(32, step=16)
     for name, place in PLACES.items():
         one.add_exemplar(name, place, new=True)
-    one.job.choose_counts(30)
+    choose_counts(one.job, 30)
     yield one
     one.close()
 

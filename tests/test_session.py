@@ -17,6 +17,7 @@ from outcrop.app.session import Session
 from outcrop.app.shown_labels import Before
 from outcrop.cli.program import app
 from outcrop.job import labelling as stages
+from outcrop.job.choosing import choose_counts
 from outcrop.job.strokes import covered
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.points import PointMapper
@@ -138,7 +139,7 @@ def test_opening_the_page_changes_nothing(session, survey):
     from outcrop.app.page import Page
 
     labelled(searched(session, survey[1]), [survey[1][next(iter(survey[1]))][0]])
-    session.job.choose_counts(7)  # a decision whose patches are not retrieved yet
+    choose_counts(session.job, 7)  # a decision whose patches are not retrieved yet
     session.close()
     before = files(session.path)
     second = Session(session.path)

@@ -189,7 +189,7 @@ class Geology:
 
     def fault_classes(self) -> list[str]:
         """Return the classes that can be given to accepted sticks."""
-        names = [name for name in self.job.palette if name != self.job.background]
+        names = [name for name in self.job.palette if name != self.job.plan.background_name]
         return names if self.fault_class() in names else [*names, self.fault_class()]
 
     def choose_fault_class(self, name: str) -> None:

@@ -22,7 +22,7 @@ def next_step(session: Session, line: float | None) -> str:
             "Add a class in step 1, for instance salt dome, and click where it shows: labels are learnt from these "
             "exemplars. Fault sticks need no class."
         )
-    bare = [one for one in classes if one not in taught and one != job.background]  # the background needs no exemplar
+    bare = [one for one in classes if one not in taught and one != plan.background_name]  # it needs no exemplar
     if bare and not plan.label.mapper:
         return f"Click where {bare[0]!r} shows best (P): a class without an exemplar gets no labels."
     background = session.advice.background()

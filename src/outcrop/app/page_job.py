@@ -14,10 +14,11 @@ import xarray as xr
 import outcrop as oc
 from outcrop.job import fitting, labelling, retrieved
 from outcrop.job.advice import next_line
+from outcrop.job.choosing import choose_options
 from outcrop.job.core import Job
 from outcrop.job.decisions import Decisions
 from outcrop.job.options import IndexOptions
-from outcrop.job.plan import Plan, Stage
+from outcrop.job.plan import Plan, Stage, chosen_options
 from outcrop.job.sections import filled_section, marked_sections
 from outcrop.job.strokes import excluded_sections, section_of
 from outcrop.mapping.survey_sample import nodes_of
@@ -159,7 +160,7 @@ class PageJob(Job):
         The interpreter's undo does not cancel choices made `by_page`.
         """
         mark = None if survey is None else {"area": index.area, "survey": survey.changed()}
-        (self._as_page() if by_page else self).choose(index=index, neighbourhood=mark)
+        choose_options(self._as_page() if by_page else self, index=index, neighbourhood=mark)
 
     def _as_page(self) -> "PageJob":
         if self._chooser is None:
@@ -174,7 +175,17 @@ class PageJob(Job):
         given = count if isinstance(count, dict) else {} if count == "auto" else dict.fromkeys(names, count)
         return {names[first]: number for first, number in given.items() if first in names}
 
+    @property
+    def chosen_index(self) -> IndexOptions:
+        """Options of the index as they were chosen, without automatic values."""
+        return chosen_options(self.log.state()).index
+
     # ---- index and retrieved patches --------------------------------------------------------------------------------
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the index of the present decisions is finished."""
+        return self._indexed(self.plan)
 
     def index_finished(self, chosen: IndexOptions) -> bool:
         """Return whether the index of some options is finished."""

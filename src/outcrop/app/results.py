@@ -150,7 +150,7 @@ class Results:
 def index_command(job: PageJob) -> list[str]:
     """Return the words of the command that builds the index of a job."""
     full: Any = job.plan.index
-    chosen = job.options.index.changed()
+    chosen = job.chosen_index.changed()
     words = ["outcrop", "index", shown_path(job.plan.volume["source"] or "VOLUME"), "-o", AGAIN]
     words += ["--size", comma(job.plan.size), "--step", comma(full.step)]
     for option in ("along", "every", "gain", "clip", "measure"):

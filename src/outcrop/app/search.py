@@ -165,7 +165,7 @@ class Search:
 
         A large survey is searched around a line first.
         """
-        chosen = self.job.plan.survey or self.job.options.index
+        chosen = self.job.plan.survey or self.job.chosen_index
         self._decide(chosen.updated(size=size, step="auto"), line)
 
     def _decide(self, whole: IndexOptions, line: float | None, *, by_page: bool = False) -> None:
@@ -192,7 +192,7 @@ class Search:
         if whole is None:
             if self.job.ever_indexed():
                 return  # the index was chosen outside this page
-            whole = self.job.options.index
+            whole = self.job.chosen_index
             every = round(self.job.patches_of(whole) * whole.every / SURVEY_PATCHES)
             whole = whole.updated(every=max(whole.every, every))
         if not (self._is_large(whole) and self._covers(line)):

@@ -26,6 +26,8 @@ from outcrop.app.unseen import Unseen
 from outcrop.app.view import View
 from outcrop.app.words import in_words, kind_of, person_of
 from outcrop.app.work import Work
+from outcrop.job.choices import judge, move_exemplar
+from outcrop.job.choosing import choose_counts, choose_labels
 from outcrop.measures.curvelet import SMALLEST
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lengths import parse_size
@@ -180,7 +182,7 @@ class Session:
     def move_exemplar(self, id: str, place: Place) -> list[float]:
         """Move an exemplar; return its centre."""
         place = self.survey.snap(place)
-        self.decide(self.job.move_exemplar, id, place)
+        self.decide(move_exemplar, self.job, id, place)
         return place
 
     def judge(self, name: str, place: Place, *, along: str = "inline", accept: bool | None = None) -> None:
@@ -190,12 +192,12 @@ class Session:
     def judge_all(self, name: str, patches: Iterable[tuple[Place, str]], *, accept: bool | None = None) -> None:
         """Accept, reject or clear several patches, given by place and direction, as one act."""
         verdict = "forget" if accept is None else "accept" if accept else "reject"
-        self.decide(self.job.judge, [(name, place, along) for place, along in patches], verdict)
+        self.decide(judge, self.job, [(name, place, along) for place, along in patches], verdict)
 
     def set_count(self, name: str, count: int | None) -> None:
         """Set the number of patches used for a class, None for the number from ``auto_count``."""
         counts = self.job.counts() | {name: "auto" if count is None else max(1, count)}
-        self.decide(self.job.choose_counts, counts)
+        self.decide(choose_counts, self.job, counts)
 
     def set_size(self, size: str | Sequence[int], line: float | None = None) -> None:
         """Set the patch size, in the format of `parse_size`; exemplars keep their positions."""
@@ -212,12 +214,12 @@ class Session:
     def set_mapping(self, name: str) -> None:
         """Choose the mapping by its name; other options of the labels are kept."""
         if name != self.job.plan.label.mapping:
-            self.decide(self.job.choose_labels, mapping=name)
+            self.decide(choose_labels, self.job, mapping=name)
 
     def set_limit(self, confidence: float) -> None:
         """Set the limit of confidence, 0 to 1; labels change without a new computation of votes."""
         if abs(confidence - self.labelling.limit) > 1e-6:
-            self.decide(self.job.choose_labels, min_confidence=float(confidence))
+            self.decide(choose_labels, self.job, min_confidence=float(confidence))
 
     def class_keys(self) -> dict[str, int]:
         """Return class -> number on the keyboard; a class keeps its number when another class is removed."""

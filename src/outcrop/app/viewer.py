@@ -123,7 +123,7 @@ class Viewer(Part):
     @property
     def unfilled(self) -> set[str]:
         """Classes without colour in the labels: hidden classes, and the background unless it is filled."""
-        background = self.job.background
+        background = self.job.plan.background_name
         return self.hidden | ({background} if background and not self.view.get("fill-background", False) else set())
 
     @property
@@ -379,7 +379,7 @@ class Viewer(Part):
 
     def _on_legend(self, message: Message) -> None:
         """Hide or show the labels of a class; the background has no colour until its legend is clicked."""
-        if message["name"] == self.job.background:
+        if message["name"] == self.job.plan.background_name:
             self.view.keep(**{"fill-background": not self.view.get("fill-background", False)})
         else:
             self.hidden ^= {message["name"]}

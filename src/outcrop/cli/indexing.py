@@ -69,6 +69,7 @@ def index(
     that you leave out keeps the value of the last run; 'auto' for size, step, area or clip restores the default. The
     default step is larger for larger surveys.
     """
+    from outcrop.job.choosing import choose_options
     from outcrop.job.costs import check_disk
     from outcrop.job.decisions import Decisions
     from outcrop.job.options import IndexOptions
@@ -105,10 +106,8 @@ def index(
         return
     check_disk(output, cost.bytes)
     with resources(workers, scheduler, memory) as where, open_job(output, data) as job:
-        job._held(
-            "grid", (job._known["digest"], fitted), lambda: grid
-        )  # the options were checked before the folder is written
-        job.choose(index=chosen)
+        job._held("grid", (job._known["digest"], fitted), lambda: grid)  # checked before the folder is written
+        choose_options(job, index=chosen)
         status = job.index(**where, device=device).status
         report = job.status()
     skipped = {"touch missing samples": (status == 1).sum(), "muted, water or constant": (status == 2).sum()}

@@ -88,6 +88,7 @@ def label(
     Votes are stored: the same command again computes nothing, and another limit of confidence needs no new votes. Lines
     that were labelled from older decisions are marked as stale until you label them again.
     """
+    from outcrop.job.choosing import choose_labels
     from outcrop.job.costs import label_cost
     from outcrop.job.labelling import line_positions
     from outcrop.job.options import LabelOptions
@@ -121,7 +122,7 @@ def label(
             if not dry_run:
                 if background:
                     opened.set_background(background)
-                opened.choose_labels(**chosen, **limits, step=patches, with_jobs=joined)
+                choose_labels(opened, **chosen, **limits, step=patches, with_jobs=joined)
             if opened.plan.mapper_key is None:
                 raise ValueError(f"{opened.path} has no exemplars yet; add --exemplar CLASS=INLINE,CROSSLINE,TIME.")
             line_positions(opened, opened.plan, wanted, range(len(opened.axes[opened.plan.along])))

@@ -48,6 +48,8 @@ def retrieve(
     again. You may also edit retrieved.csv: a row that you delete counts as rejected, a row that you add as accepted.
     The job keeps --count for later runs; auto ends at the knee of the similarity curve.
     """
+    from outcrop.job.choices import judge
+    from outcrop.job.choosing import choose_counts
     from outcrop.job.pictures import draw_retrieval
     from outcrop.job.table_file import summarise
 
@@ -65,12 +67,12 @@ def retrieve(
             if forget:
                 opened.forget()
             for patches, what in verdicts:
-                opened.judge(patches, what)
+                judge(opened, patches, what)
             for name, place in gone:
                 opened.remove_exemplar(exemplar_at(opened, name, place))
             for name, place in added:
                 opened.add_exemplar(name, place)
-            opened.choose_counts(parse_count(opened, count), per_exemplar)
+            choose_counts(opened, parse_count(opened, count), per_exemplar)
             if background:
                 opened.set_background(background)
         weak = opened.retrieve(**where, device=device)
@@ -130,7 +132,7 @@ def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
     from outcrop.job.retrieved import exemplars_outside, warnings
 
     found = [*warnings(weak, int((job.index().status == 0).sum())), *exemplars_outside(job)]
-    if job.background is None and len(job.classes) > 1:
+    if job.plan.background_name is None and len(job.classes) > 1:
         found.append(
             "No class is the background that may appear in any patch; name one 'other', or choose one with "
             "--background NAME: labels are much better with it."

@@ -27,6 +27,7 @@ from outcrop.experiments.drawing import bars
 from outcrop.experiments.evolution import on_device, training_set
 from outcrop.experiments.f3 import BELOW_CAPTION, Places, eye_exemplars
 from outcrop.experiments.references import flat, references
+from outcrop.job.choosing import choose_options
 from outcrop.job.options import IndexOptions
 from outcrop.mapping.confidence import labelled
 from outcrop.mapping.registry import POINTS
@@ -275,7 +276,7 @@ def job_labels(
     """Return the labels that a job makes from exemplars, and remove these afterwards; options as in `Job.label`."""
     with oc.Job(folder, volume=volume) as job, small_mappers(quick):
         if quick:
-            job.choose(index=IndexOptions(step=66))
+            choose_options(job, index=IndexOptions(step=66))
         add_exemplars(job, places)
         labels: xr.Dataset = job.label(lines, **options).load()
         for one in job.plan.state.exemplars:

@@ -21,6 +21,7 @@ import outcrop as oc
 from outcrop.experiments import Data, Result
 from outcrop.experiments.expert import Names, add_exemplars, check_choices
 from outcrop.experiments.f3 import BELOW_CAPTION, Places, eye_exemplars
+from outcrop.job.choosing import choose_options
 from outcrop.job.labelling import label_view
 from outcrop.job.options import IndexOptions
 from outcrop.job.strokes import covered
@@ -121,7 +122,7 @@ def opened(setting: Setting, seed: int, quick: bool) -> Iterator[Start]:
         tempfile.TemporaryDirectory() as folder,
         oc.Job(Path(folder) / "job.outcrop", volume=setting.volume) as job,
     ):
-        job.choose(index=IndexOptions(**setting.options))
+        choose_options(job, index=IndexOptions(**setting.options))
         add_exemplars(job, setting.places)
         job.label([setting.line, setting.other], seed=seed)
         codes = np.array([0, *(job.classes.get(name, 0) for name in setting.truth.attrs["classes"])], np.uint8)

@@ -1,26 +1,25 @@
-"""What a person decides in a job: classes, exemplars, yes and no, strokes, options."""
+"""Decisions of a person in a job: classes, exemplars, verdicts, strokes, confirmed lines."""
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 
+from outcrop.job.choosing import choose_options
 from outcrop.job.decisions import decisions_table
 from outcrop.job.folder import LAST_CODE, JobFolder
 from outcrop.job.inputs import Place, check_colour, class_name, pack, point_list, row_list
 from outcrop.job.labelling import label_dataset
-from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
-from outcrop.job.plan import NEIGHBOURHOOD, Chosen, chosen_options, option_values
+from outcrop.job.plan import chosen_options
 from outcrop.job.sections import labelling_grid
 from outcrop.job.state import Exemplar
 from outcrop.job.strokes import runs, section_of, stroke_mask
-from outcrop.patches.grid import DIRECTIONS, sample_at
+from outcrop.patches.grid import DIRECTIONS, PatchGrid, sample_at
 from outcrop.plots.colours import COLOURS, EXTRA
 from outcrop.retrieval.exemplars import exemplar_picture
-from outcrop.storage.stages import as_json
 from outcrop.volumes.summary import sample_unit
 
 if TYPE_CHECKING:
@@ -30,16 +29,16 @@ Entry = dict[str, Any]
 
 
 class JobChoices(JobFolder):
-    """A job folder in which a person decides."""
+    """A job folder with methods that record decisions."""
 
     @property
     def decisions(self) -> pd.DataFrame:
-        """All decisions: when, who, from where, what, of which class, where, and whether it was undone."""
+        """All decisions: time, person, origin, kind, class, place, and whether it was undone."""
         return decisions_table(self.log.entries)
 
     @property
     def classes(self) -> dict[str, int]:
-        """Code of every class in use; a code is fixed when its class first appears."""
+        """Code of every class in use; the code of a class never changes."""
         return dict(self.plan.classes)
 
     @property
@@ -54,71 +53,22 @@ class JobChoices(JobFolder):
             found[about["name"]] = spare[(codes[name] - 1) % len(spare)] if colour is None else colour
         return found
 
-    @property
-    def background(self) -> str | None:
-        """The class that may appear in any patch: as decided, or recognised by its name."""
-        plan = self.plan
-        return None if plan.background is None else plan.names[plan.background]
-
     def _decide(self, *entries: Entry) -> list[Entry]:
-        """Record entries as one act, and fix the codes of classes that appear."""
+        """Record entries as one act, and give codes to new classes."""
         written = self.log.add(*entries)
         self._codes(self.log.state())
         return written
 
-    # ---- options ----------------------------------------------------------------------------------------------------
-
-    def choose(
-        self,
-        *,
-        index: IndexOptions | None = None,
-        retrieval: RetrievalOptions | None = None,
-        label: LabelOptions | None = None,
-        neighbourhood: Any = None,
-    ) -> None:
-        """Decide on the options of stages; a stage that is not named keeps its options.
-
-        Parameters
-        ----------
-        index, retrieval, label
-            Made from `options` with their method ``updated``.
-        neighbourhood : dict, optional
-            ``area`` and ``survey`` of an index around one line; see `outcrop.job.plan`.
-        """
-        now = self.options
-        if index is not None and index != now.index:
-            self._grid_of(index)  # refuses what does not fit into the volume
-        before = option_values(now.index, now.retrieval, now.label)
-        after = option_values(index or now.index, retrieval or now.retrieval, label or now.label)
-        if neighbourhood is not None:
-            after[NEIGHBOURHOOD] = as_json(neighbourhood)
-        changed = {name: value for name, value in after.items() if as_json(before.get(name)) != as_json(value)}
-        if changed:
-            self._decide(*({"what": "set", "name": name, "value": value} for name, value in changed.items()))
-
-    @property
-    def options(self) -> Chosen:
-        """Options of the stages as they were chosen, without automatic values."""
-        return chosen_options(self.log.state())
-
     def choose_index(self, **given: Any) -> None:
-        """Decide on options of the index, by the names of `IndexOptions`; ``auto`` resets one, None keeps it."""
-        self.choose(index=self.options.index.updated(**given))
-
-    def choose_counts(
-        self, count: int | str | Mapping[str, int | str] | None = None, per_exemplar: bool | None = None
-    ) -> None:
-        """Decide how many patches are retrieved: a number, ``auto``, or class -> one of these; None keeps an option."""
-        if isinstance(count, Mapping):
-            count = {self._class(name): n for name, n in count.items()}
-        self.choose(retrieval=self.options.retrieval.updated(count=count, per_exemplar=per_exemplar))
+        """Choose options of the index, by the names of `IndexOptions`; ``auto`` resets an option, None keeps it."""
+        choose_options(self, index=chosen_options(self.log.state()).index.updated(**given))
 
     # ---- classes ----------------------------------------------------------------------------------------------------
 
     def _class(self, name: str, *, new: bool = False) -> str:
-        """Return the first name of a class; of an unknown one only where it may be added."""
+        """Return the first name of a class; an unknown class is refused unless it may be `new`."""
         state = self.log.state()
-        first = state.first_name(name)  # also of an old job, where more names were allowed
+        first = state.first_name(name)  # older jobs may have names that `class_name` refuses
         if first is None:
             name = class_name(name)
             first = state.first_name(name)
@@ -130,22 +80,22 @@ class JobChoices(JobFolder):
             remedy = f"choose one of {known}" if known else "add it first"
             raise ValueError(f"Class {name!r} is unknown; {remedy}.")
         if max(self._codes(state).values(), default=0) >= LAST_CODE:
-            raise ValueError(f"Class {name!r} is one too many; a job has at most {LAST_CODE} classes.")
+            raise ValueError(f"Class {name!r} cannot be added; a job has at most {LAST_CODE} classes.")
         first, number = name, 1
-        while first in state.classes:  # a class that has another name by now had this name first
+        while first in state.classes:  # this was the first name of a class that was renamed
             number += 1
             first = f"{name} {number}"
         return first
 
     def _check_case(self, name: str, *, but: str | None = None) -> None:
-        """Refuse a name that differs from that of a class, `but` one by its first name, in capitals alone."""
+        """Refuse a name that equals the name of another class than `but`, a first name, except for capital letters."""
         for first, facts in self.log.state().classes.items():
             present = facts["name"]
             if first != but and present != name and present.casefold() == name.casefold():
                 raise ValueError(f"Class {name!r} exists as {present!r}; write it the same way.")
 
     def _new_class(self, name: str) -> tuple[list[Entry], str]:
-        """Return entries that add a class, none where it exists, and its first name."""
+        """Return the entries that add a class, none if it exists, and its first name."""
         first = self._class(name, new=True)
         if first in self.log.state().classes:
             return [], first
@@ -156,10 +106,17 @@ class JobChoices(JobFolder):
         return entries, first
 
     def _warn_of_typo(self, name: str) -> None:
-        """Note that a class is new where its name is nearly that of another one, but for a number."""
+        """Add a note if the name of a new class resembles the name of another class and not only numbers differ."""
         near = difflib.get_close_matches(name, [facts["name"] for facts in self.log.state().classes.values()], 1, 0.8)
         if near and re.sub(r"[\W\d]", "", near[0]) != re.sub(r"[\W\d]", "", name):
-            self._note(f"Class {name!r} is new here; if {near[0]!r} is meant, undo this and name it so.")
+            self._note(f"Class {name!r} is new; if {near[0]!r} is meant, undo this and use that name.")
+
+    def _add_classes(self, names: Iterable[str]) -> None:
+        """Add the classes that do not exist yet."""
+        for name in names:
+            entries, _ = self._new_class(name)
+            if entries:
+                self._decide(*entries)
 
     def add_class(self, name: str, colour: str | None = None) -> str:
         """Add a class and return its normalised name."""
@@ -172,7 +129,7 @@ class JobChoices(JobFolder):
         return class_name(name)
 
     def rename_class(self, old: str, new: str) -> None:
-        """Call a class by another name, everywhere; its code, patches and labels stay."""
+        """Rename a class; its code, patches and labels stay."""
         first, new = self._class(old), class_name(new)
         if self.plan.names[first] == new:
             return
@@ -182,15 +139,15 @@ class JobChoices(JobFolder):
         self._decide({"what": "rename", "class": first, "name": new})
 
     def recolour_class(self, name: str, colour: str) -> None:
-        """Give a class another colour."""
+        """Change the colour of a class."""
         self._decide({"what": "class", "class": self._class(name), "colour": check_colour(colour)})
 
     def remove_class(self, name: str) -> None:
-        """Remove a class with its exemplars, verdicts and strokes; undo brings them back."""
+        """Remove a class with its exemplars, verdicts and strokes; undo restores them."""
         self._decide({"what": "remove class", "class": self._class(name)})
 
     def set_background(self, name: str | None) -> None:
-        """Say which class may appear in any patch; None leaves it to the common names."""
+        """Choose the class that may appear in any patch; with None it is recognised by its name, such as other."""
         first = None if name is None else self._class(name)
         if first != self.log.state().options.get("background"):
             self._decide({"what": "set", "name": "background", "value": first})
@@ -204,39 +161,34 @@ class JobChoices(JobFolder):
             for one in state.exemplars:
                 if (one.name, one.place) == (first, tuple(place)):
                     if any(one.id in line["older"] for line in state.confirmed):
-                        self._decide(entry)  # the click now wins over a line that was confirmed since
+                        self._decide(entry)  # now later than the confirmed lines, so that it wins over them
                     return one.id
             self._say_outside(place)
             entries.append(entry)
         else:
-            picture = np.asarray(exemplar_picture(self.volume, self._grid_of(self.options.index), place), np.float32)
+            picture = np.asarray(exemplar_picture(self.volume, self._chosen_grid(), place), np.float32)
             entries.append({"what": "exemplar", "class": first, "picture": pack(picture)})
         return str(self._decide(*entries)[-1]["id"])
 
-    def move_exemplar(self, id: str, place: Place) -> None:
-        """Move an exemplar, given by its id."""
-        of, place = self._exemplar(id).id, self._check_place(place)
-        self._say_outside(place)
-        self._decide({"what": "move", "of": of, "place": place})
-
     def _say_outside(self, place: Sequence[float]) -> None:
-        """Note that a place lies outside the area of interest."""
-        if self.options.index.area and not labelling_grid(cast("Job", self), self.plan).in_area(place):
+        """Add a note if a place lies outside the area of interest."""
+        area = chosen_options(self.log.state()).index.area
+        if area and not labelling_grid(cast("Job", self), self.plan).in_area(place):
             where = ", ".join(f"{part:g}" for part in place)
             self._note(f"{where} lies outside the area of interest: nothing around it is searched or labelled.")
 
     def remove_exemplar(self, id: str) -> None:
-        """Remove an exemplar, given by its id."""
+        """Remove the exemplar with an id."""
         self._decide({"what": "remove", "of": self._exemplar(id).id})
 
     def _exemplar(self, id: str) -> Exemplar:
         for one in self.log.state().exemplars:
             if one.id == id:
                 return one
-        raise ValueError(f"There is no exemplar {id!r}; it may have been removed elsewhere.")
+        raise ValueError(f"There is no exemplar {id!r}; it may have been removed from another window or shell.")
 
     def _check_place(self, place: Any) -> list[float]:
-        """Return a place as plain numbers; refused where the volume has no line or no sample."""
+        """Return a place as plain numbers; refuse it if the volume has no line or no sample there."""
         if isinstance(place, str) or np.ndim(place) != 1 or len(place) != 3:
             raise ValueError(f"Place {place!r} is not inline, crossline and {self.volume.dims[2]}; give three numbers.")
         place = point_list(place)[0]
@@ -250,54 +202,48 @@ class JobChoices(JobFolder):
         return [int(part) if part == int(part) else part for part in place]
 
     def _say_unit(self, vertical: float) -> None:
-        """Note that a time or depth at the very top of the volume looks like one in s or km."""
+        """Add a note if a time or depth is so small that it may be in s or km."""
         name, unit = str(self.volume.dims[2]), sample_unit(self.volume)
         if unit and self.log.origin != "page" and 0 < 1000 * vertical <= self.axes[2][-1]:
             long = "s" if unit == "ms" else "km"
             self._note(f"{name} {vertical:g} is taken in {unit}; for {vertical:g} {long} give {1000 * vertical:g}.")
-
-    def judge(self, patches: Sequence[tuple[str, Any, str]], what: str) -> None:
-        """Say ``accept``, ``reject`` or ``forget`` to patches given as (class, place, direction)."""
-        entries = []
-        for name, place, along in patches:
-            place = [float(part) for part in place]
-            entry = {"what": what, "place": place, "along": along}
-            entries.append(entry if what == "forget" else {**entry, "class": self._class(name)})
-        if entries:
-            self._decide(*entries)
 
     def forget(self, rows: Sequence[int] | int | None = None) -> None:
         """Clear the verdicts on patches, given by their rows in the index; all verdicts by default."""
         if rows is None:
             self._decide({"what": "forget"})
             return
-        centres = self._grid_of(self.options.index).centres(row_list(rows))
+        centres = self._chosen_grid().centres(row_list(rows))
         dims = list(self.volume.dims)
-        self.judge([("", row[dims].tolist(), str(row["along"])) for _, row in centres.iterrows()], "forget")
+        judge(self, [("", row[dims].tolist(), str(row["along"])) for _, row in centres.iterrows()], "forget")
+
+    def _chosen_grid(self) -> PatchGrid:
+        """Return the patches of the chosen index."""
+        return self._grid_of(chosen_options(self.log.state()).index)
 
     def paint(
         self, name: str, points: Sequence[Place], radius: float | None = None, along: str = "inline", *,
         filled: bool = False, stick: bool = False, id: str | None = None,
     ) -> None:  # fmt: skip
-        """Say what the samples of a section under a stroke are.
+        """Assign the samples of a section under a stroke to a class, or erase earlier strokes there.
 
         Parameters
         ----------
         name : str
-            A class; ``right`` (they are what the labels say), ``wrong`` (they are not what the labels say) or ``erase``
-            (they are unmarked again).
+            A class; ``right`` (their labels are correct), ``wrong`` (their labels are not correct) or ``erase`` (clear
+            earlier strokes).
         points : sequence of (inline, crossline, time)
-            All on one section; the stroke covers what lies within `radius` samples and traces of the line through them:
-            a disc around one point, a straight line along a fault or a horizon through two, any line through more.
+            All on one section; the stroke covers the samples within `radius` samples and traces of the line through the
+            points. One point gives a disc.
         radius : float, optional
-            4 by default; 0.5, one sample wide, where the line is filled.
+            4 by default; 0.5, one sample wide, if `filled`.
         along : {"inline", "crossline"}
         filled : bool
-            The line is closed, and what it encloses is painted too.
+            Close the line and paint the samples that it encloses too.
         stick : bool
             The line is a fault stick of the class, which `outcrop faults` writes unchanged.
         id : str, optional
-            Of the decision; a stroke that was painted under this id before is not painted again.
+            Of the decision; a stroke with an id that the job already has is not painted again.
         """
         if id is not None and any(entry["id"] == id for entry in self.log.entries):
             return
@@ -338,12 +284,12 @@ class JobChoices(JobFolder):
             Survey labels; with `labels` by default all lines that these have.
         along : {"inline", "crossline"}
         labels : path, DataArray or Dataset, optional
-            What to confirm in place of the labels of this job: codes with a table of classes (``attrs["classes"]``, or
-            a SEG-Y or Zarr as `evaluate` takes it), a horizon, or fault sticks, near which samples are faults.
+            Labels to confirm in place of the labels of this job: codes with a table of classes (``attrs["classes"]``,
+            or a SEG-Y or Zarr file as for `evaluate`), a horizon, or fault sticks, near which samples are faults.
         outline : sequence of (trace, time), optional
-            Confirm what this closed line encloses only.
+            Confirm only samples inside this closed line.
         above, below : str, optional
-            Of a horizon: classes of the samples above it and from it downwards.
+            Of a horizon: class of the samples above it, and of the samples at and below it.
 
         Returns
         -------
@@ -367,6 +313,7 @@ class JobChoices(JobFolder):
         self.paint("erase", points, radius, along, filled=filled)
 
     def _check_stroke(self, stroke: Entry) -> None:
+        """Refuse a stroke that has invalid values or covers no sample of the volume."""
         direction = DIRECTIONS.index(stroke["along"]) if stroke["along"] in DIRECTIONS else None
         if direction is None:
             raise ValueError(f"Direction {stroke['along']!r} is unknown; paint along inline or crossline.")
@@ -375,7 +322,7 @@ class JobChoices(JobFolder):
         if not 0 < stroke["radius"] <= 1000:
             raise ValueError(f"The radius of a stroke is {stroke['radius']:g}; choose a positive number of samples.")
         if len({point[direction] for point in stroke["points"]}) > 1:
-            raise ValueError(f"A stroke lies on one {stroke['along']}; its points name several.")
+            raise ValueError(f"The points of the stroke lie on several {stroke['along']}s; paint one stroke on each.")
         if section_of(stroke, self.axes) is None:
             axis = self.axes[direction]
             label = stroke["points"][0][direction]
@@ -385,12 +332,12 @@ class JobChoices(JobFolder):
                 f"{name} {axis.min():g} to {axis.max():g}"
                 for name, axis in zip(self.volume.dims, self.axes, strict=True)
             )
-            raise ValueError(f"The stroke at {stroke['points'][0]} covers no sample of the volume: it has {inside}.")
+            raise ValueError(f"The stroke at {stroke['points'][0]} covers no sample of the volume, which has {inside}.")
         self._say_unit(max(point[2] for point in stroke["points"]))
         self._say_stroke_outside(stroke)
 
     def _say_stroke_outside(self, stroke: Entry) -> None:
-        """Note that a stroke lies outside the area of interest."""
+        """Add a note if a stroke lies outside the area of interest."""
         place, plan = section_of(stroke, self.axes), self.plan
         if plan.area and place is not None:
             inside = labelling_grid(cast("Job", self), plan).inside(*place)
@@ -399,7 +346,7 @@ class JobChoices(JobFolder):
                 self._note(f"The stroke on {where} lies outside the area of interest: nothing there is labelled.")
 
     def _as_labelled(self, stroke: Entry, what: str) -> list[Entry]:
-        """Entries, class by class, of the samples under a stroke that are labelled so: they are, or are not."""
+        """Return a stroke or an exclusion for every class that is labelled under a stroke."""
         place = section_of(stroke, self.axes)
         assert place is not None  # the stroke was checked
         direction, position = place
@@ -426,17 +373,35 @@ class JobChoices(JobFolder):
         return self._step(lambda: self.log.undo(act))
 
     def redo(self) -> list[Entry]:
-        """Repeat what was undone last and return what it was; empty where there was nothing."""
+        """Redo the act that was undone last and return its entries; the list is empty if there is nothing to redo."""
         return self._step(self.log.redo)
 
     def _step(self, step: Callable[[], list[Entry]]) -> list[Entry]:
-        """Undo or redo, and note where that brought other patches."""
+        """Undo or redo, and add a note if that changed the options of the index."""
         before = self.plan
         entries, plan = step(), self.plan
         if plan.index != before.index:
             height, width = plan.size
-            index = "their index is kept" if self._indexed(plan) else "the next search builds their index"
+            index = "their index is stored" if self._indexed(plan) else "the next search builds their index"
             stale = plan.keys["votes"] != before.keys["votes"]
-            labels = " Labels by the options before count as stale." if stale and self.stages.journal("votes") else ""
-            self._note(f"The index has other options now, patches of {height} x {width}: {index}.{labels}")
+            labels = " Labels by the earlier options are stale." if stale and self.stages.journal("votes") else ""
+            self._note(f"The options of the index changed, to patches of {height} x {width}: {index}.{labels}")
         return entries
+
+
+def move_exemplar(job: JobChoices, id: str, place: Place) -> None:
+    """Move the exemplar with an id to another place."""
+    of, place = job._exemplar(id).id, job._check_place(place)
+    job._say_outside(place)
+    job._decide({"what": "move", "of": of, "place": place})
+
+
+def judge(job: JobChoices, patches: Sequence[tuple[str, Any, str]], what: str) -> None:
+    """Record ``accept``, ``reject`` or ``forget`` for patches, given as (class, place, direction), as one act."""
+    entries = []
+    for name, place, along in patches:
+        place = [float(part) for part in place]
+        entry = {"what": what, "place": place, "along": along}
+        entries.append(entry if what == "forget" else {**entry, "class": job._class(name)})
+    if entries:
+        job._decide(*entries)

@@ -1,21 +1,21 @@
-"""`Job`: the one way into a job folder for shell, page and notebook."""
+"""`Job`: decisions, index, retrieved patches and labels of a job folder, for shell, page and notebook."""
 
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
 from outcrop.job import fitting, labelling, retrieved, table_file
-from outcrop.job.choices import JobChoices
+from outcrop.job.choices import JobChoices, judge
+from outcrop.job.choosing import choose_counts, choose_labels, choose_options
 from outcrop.job.folder import QUICK
 from outcrop.job.hints import Advice, advice
 from outcrop.job.inputs import row_list
 from outcrop.job.options import LabelOptions
-from outcrop.mapping.registry import MAPPERS, POINTS
+from outcrop.job.plan import chosen_options
 from outcrop.parallel import Progress, Where
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.index import Index
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class Job(JobChoices):
-    """A folder with what interpreters decided about a volume and what was computed from it.
+    """A folder with the decisions of interpreters about a volume, and the results computed from them.
 
     Parameters
     ----------
     path : path
-        The job folder, by convention ``NAME.outcrop``; made where it does not exist.
+        The job folder, by convention ``NAME.outcrop``; created if it does not exist.
     volume : path or DataArray, optional
-        Needed the first time, when the volume moved, and always where it is an array.
+        Required for a new job, if the file was moved, and always for an array.
     origin : str
-        Where the decisions come from: python, shell or page.
+        Origin of the decisions: python, shell or page.
 
     Examples
     --------
@@ -67,16 +67,16 @@ class Job(JobChoices):
         seed: int | None = None,
         **where: Unpack[Where],
     ) -> Index:
-        """Describe the patches of the survey; what is described already is not read again.
+        """Compute the descriptors of the patches of the survey; an unfinished index is continued.
 
-        Options that are not given keep the value that was chosen before; ``"auto"`` resets one.
+        Options that are not given keep their value from the last call; ``"auto"`` resets one.
 
         Parameters
         ----------
         size : int or (int, int), optional
-            Height and width of a patch; 99, or less where the volume is smaller.
+            Height in samples and width in traces of a patch; 99, or less if the volume is smaller.
         step : int or (int, int), optional
-            From patch to patch; by default as dense as the size of the survey allows.
+            Samples and traces from one patch to the next; by default chosen by the size of the survey.
         every, along, gain, area, between, sample, clip, seed
             As in `PatchGrid`, by default every inline, and gain ``volume``.
         measure : str, optional
@@ -101,7 +101,7 @@ class Job(JobChoices):
         return self._index(self.plan, **where)
 
     def grid(self) -> PatchGrid:
-        """Return the patches of the index: where they lie, and how they are cut."""
+        """Return the grid of the patches of the index: their positions, and how they are cut from the volume."""
         return self._grid(self.plan)
 
     # ---- retrieved patches ------------------------------------------------------------------------------------------
@@ -113,24 +113,24 @@ class Job(JobChoices):
         per_exemplar: bool | None = None,
         **where: Unpack[Where],
     ) -> WeakLabels:
-        """Find patches that look like the exemplars; indexes first where needed.
+        """Find patches that look like the exemplars; build the index first if it is not finished.
 
         Parameters
         ----------
         count : int, "auto" or dict, optional
-            Patches of a class, or class -> patches; kept for the next time, ``auto`` at first: see `auto_count`.
+            Patches of each class, or class -> patches; kept for the next call, at first ``auto``: see `auto_count`.
         per_exemplar : bool, optional
-            As in `outcrop.retrieve`; kept too.
+            As in `outcrop.retrieve`; kept for the next call.
         **where
             See `Where`.
 
         Returns
         -------
         WeakLabels
-            Classes under their present names.
+            Patches with the present names of their classes.
         """
         self._check_volume(progress=where.get("progress"))
-        self.choose_counts(count, per_exemplar)
+        choose_counts(self, count, per_exemplar)
         if not self.plan.queries:
             raise ValueError(
                 f"{self.path} has no exemplars yet; add some, for instance fault at inline, crossline, time."
@@ -142,17 +142,17 @@ class Job(JobChoices):
         plan = self.plan
         weak = retrieved.weak_labels(self, plan, device=where.get("device"))
         key = plan.keys["retrieved"]
-        if key is not None and key == self.plan.keys["retrieved"]:  # else the next search publishes its table
+        if key is not None and key == self.plan.keys["retrieved"]:  # else decisions changed during the search
             table_file.publish(self, key, weak)
         return weak
 
     def accept(self, rows: Sequence[int] | int) -> None:
-        """Say yes to retrieved patches, given by the column `row` of the table."""
-        self.judge(self._patches_at(rows), "accept")
+        """Accept retrieved patches, given by the column `row` of the table."""
+        judge(self, self._patches_at(rows), "accept")
 
     def reject(self, rows: Sequence[int] | int) -> None:
-        """Say no to retrieved patches, given by the column `row` of the table."""
-        self.judge(self._patches_at(rows), "reject")
+        """Reject retrieved patches, given by the column `row` of the table."""
+        judge(self, self._patches_at(rows), "reject")
 
     def _patches_at(self, rows: Sequence[int] | int) -> list[tuple[str, Any, str]]:
         """Return class, place and direction of retrieved patches, given by the column `row` of the table."""
@@ -160,7 +160,7 @@ class Job(JobChoices):
         found = table_file.published(self)
         if found is None or not set(numbers) <= set(found.index):
             found = self.retrieve().table.set_index("row")
-        if not set(numbers) <= set(found.index):  # an earlier no may have moved it out of the table that was looked at
+        if not set(numbers) <= set(found.index):  # a row of an earlier table
             found = pd.concat([found, retrieved.earlier(self, self.plan)])
         for row in numbers:
             if row not in found.index:
@@ -183,37 +183,37 @@ class Job(JobChoices):
         with_jobs: Sequence[str | Path] | None = None,
         **where: Unpack[Where],
     ) -> xr.Dataset:
-        """Label lines of the survey; fits where no mapper of the present decisions is stored.
+        """Label lines of the survey; fit a mapper first if none is stored for the present decisions.
 
         Parameters
         ----------
         lines : sequence of int, optional
-            Survey labels; all lines with live traces by default. Lines whose votes are stored are not computed again.
+            Line numbers; all lines with live traces by default. Lines whose votes are stored are not computed again.
         mapping : str, optional
-            ``points``, or a name of `outcrop.MAPPERS`; by default the one of the last time, `points` at first.
+            ``points``, or a name of `outcrop.MAPPERS`; by default the mapping of the last call, at first ``points``.
         seed : int, optional
-            By default the one of the last time, 0 at first.
+            By default the seed of the last call, at first 0.
         min_confidence, max_error : float, optional
-            Samples below a confidence, or as many as would bring more errors than that share, are uncertain. A limit
-            stays for the next time; a `min_confidence` of 0 removes it.
+            Samples below a minimum confidence are uncertain; with `max_error`, that minimum is chosen so that the
+            expected share of errors stays within the limit. Kept for the next call; a `min_confidence` of 0 removes it.
         step : int, optional
-            Samples and traces between patches, for mappings that take patches of one size; kept for the next time,
+            Samples and traces between patches, for mappings that need patches of one size; kept for the next call,
             ``auto`` resets it.
         with_jobs : sequence of path, optional
-            Jobs on the same volume whose exemplars, strokes and verdicts teach too; kept for the next time, an empty
-            sequence removes them.
+            Jobs on the same volume whose exemplars, strokes and verdicts the mapper learns from too; kept for the next
+            call, an empty sequence removes them.
         **where
-            See `Where`; work that is ended goes on with the next call.
+            See `Where`; the next call continues interrupted work.
 
         Returns
         -------
         Dataset
-            Of those lines: ``label`` (0 not labelled, 255 uncertain, else the code of a class), ``confidence`` (uint8,
-            255 = sure) and ``stale`` of every line; lazy.
+            Of the labelled lines: ``label`` (0 not labelled, 255 uncertain, else the code of a class), ``confidence``
+            (uint8, 255 = sure) and ``stale`` (one value for each line); lazy.
         """
         self._check_volume(progress=where.get("progress"))
-        self.choose_labels(
-            mapping=mapping, seed=seed, min_confidence=min_confidence, max_error=max_error, step=step,
+        choose_labels(
+            self, mapping=mapping, seed=seed, min_confidence=min_confidence, max_error=max_error, step=step,
             with_jobs=with_jobs,
         )  # fmt: skip
         if self.plan.queries and table_file.is_edited(self):
@@ -226,60 +226,23 @@ class Job(JobChoices):
             warnings.warn(text, Advice, stacklevel=2)
         return self._dataset().isel({DIRECTIONS[plan.along]: done})
 
-    def choose_labels(
-        self,
-        *,
-        min_confidence: float | None = None,
-        max_error: float | None = None,
-        with_jobs: Sequence[str | Path] | None = None,
-        **given: Any,
-    ) -> None:
-        """Decide how labels are made and which of them are uncertain, with the options of `label`."""
-        mapping, step = given.get("mapping"), given.get("step")
-        if mapping is not None and mapping not in (*MAPPERS, POINTS):
-            raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join((*MAPPERS, POINTS))}.")
-        size = cast(tuple[int, int], self.options.index.fitted(tuple(self._known["shape"])).size)
-        most = min(size)
-        if isinstance(step, int | np.integer) and step > most:
-            raise ValueError(f"step is {step}; choose 1 to {most}, the size of a patch, or auto for a third of it.")
-        if mapping is not None:
-            given["mapper"] = "auto"
-        chosen = self.options.label.updated(**given)
-        if min_confidence is not None or max_error is not None:
-            LabelOptions(min_confidence=min_confidence, max_error=max_error)  # refuses both at once
-            limits = {"min_confidence": min_confidence or "auto", "max_error": max_error or "auto"}
-            chosen = chosen.updated(min_confidence="auto", max_error="auto").updated(**limits)
-        names: list[str] = []
-        if with_jobs is not None:
-            chosen = chosen.updated(with_jobs=tuple(str(Path(path).resolve()) for path in with_jobs))
-            names = [name for path in chosen.with_jobs for name in self._joined_job(path).classes]  # refused if no job
-        with self.log.act():
-            for name in names:
-                entries, _ = self._new_class(name)
-                if entries:
-                    self._decide(*entries)
-            self.choose(label=chosen)
-
     def mapper(self, **where: Unpack[Where]) -> Any:
-        """Return the mapper that the decisions lead to: loaded where it was fitted before, fitted otherwise."""
+        """Return the mapper of the present decisions; it is fitted if it is not stored."""
         self._check_volume(progress=where.get("progress"))
         return fitting.named_mapper(self, self.plan, **where)
 
     def borrow_mapper(self, source: "Job", *, progress: Progress | None = None) -> None:
-        """Label this volume with the mapper of another job, which is copied here; its classes keep their order."""
+        """Copy the mapper of another job to label this volume with it; its classes are added in their order."""
         found = fitting.borrow(self, source, progress)
         label = LabelOptions(source.plan.label.mapping, mapper=found["mapper"])
         with self.log.act():
-            for name in found["classes"]:
-                entries, _ = self._new_class(name)
-                if entries:
-                    self._decide(*entries)
-            self.choose(index=self.options.index.updated(**found["index"]), label=label)
-            self.set_background(source.background)
+            self._add_classes(found["classes"])
+            choose_options(self, index=chosen_options(self.log.state()).index.updated(**found["index"]), label=label)
+            self.set_background(source.plan.background_name)
 
     @property
     def labels(self) -> xr.Dataset:
-        """Labels of the whole survey, lazy; lines of older decisions are marked in ``stale``."""
+        """Labels of the whole survey, lazy; ``stale`` marks lines labelled with older decisions."""
         self._check_volume(most=QUICK)
         return self._dataset()
 
@@ -288,30 +251,30 @@ class Job(JobChoices):
 
     @property
     def labelled(self) -> dict[int, bool]:
-        """Position of every labelled line, and whether its labels are stale."""
+        """Position of every labelled line -> whether its labels are stale."""
         self._check_volume(most=QUICK)
         return labelling.labelled_lines(self, self.plan)
 
     def fused_labels(self, **where: Unpack[Where]) -> xr.Dataset:
-        """Return labels by the votes of both directions: the lines across are labelled with the same mapper; lazy.
+        """Return labels by the votes of inlines and crosslines, lazy; lines of the other direction are labelled first.
 
-        They are stored as those of the lines are; `labels` and exports do not change. Votes of both directions and of
-        the eight traces around a sample count, so that `outcrop.bodies` are not striped along one direction. A class of
-        which the lines across show little, such as faults of one strike, counts by the votes of the lines alone:
-        ``attrs["one_sided"]`` names it, with how far the directions agree.
+        Their votes are stored; `labels` and exports do not change. The label of a sample uses the votes of both
+        directions and of the eight traces around it, so that `outcrop.bodies` are not striped along one direction. If
+        the directions agree little on a class, such as faults of one strike, only the votes of the lines of the index
+        count: ``attrs["one_sided"]`` holds the class and its agreement.
         """
         from outcrop.job.fusion import fused_labels
 
         return fused_labels(self, **where)
 
     def changes(self, line: int) -> dict[str, Any]:
-        """Return what the last stroke changed on a line, as far as its votes from before are stored.
+        """Return the labels that the last stroke changed on a line; requires its votes before the stroke.
 
         Returns
         -------
         dict
-            ``where`` (bool, traces and samples of the line), ``share`` of the labelled samples that are not painted
-            whose label changed, and ``table``: a DataFrame of from, to and samples.
+            ``where`` (bool, traces and samples of the line), ``share`` (changed labels among the labelled samples
+            outside strokes), and ``table``: a DataFrame with the columns from, to and samples.
         """
         from outcrop.job.changes import changes
 
@@ -333,38 +296,38 @@ class Job(JobChoices):
         ----------
         path : path
         what : str
-            ``label``, ``confidence``, ``score:CLASS``, or ``class:CLASS``: 1 where that is the label, 0 elsewhere;
-            a Zarr holds those of all classes.
+            ``label``, ``confidence``, ``score:CLASS``, or ``class:CLASS``: 1 for samples of the class, else 0.
+            A Zarr holds the scores or masks of all classes.
         format : int
             SEG-Y sample format.
         stale : bool
-            Write lines of older decisions too; refused otherwise.
+            Write stale lines too; without it they raise ValueError.
         seed : int
-            Of the split of a training set.
+            Seed of the split of a training set.
 
         Returns
         -------
         str
-            A sentence on what was written: lines labelled, stale, missing.
+            A sentence with the numbers of lines that were written, are stale and are missing.
         """
         from outcrop.job.exports import export
 
         return export(self, path, what=what, format=format, stale=stale, seed=seed, memory=memory)
 
     def evaluate(self, truth: str | Path, *, lines: Sequence[int] | None = None) -> dict[str, Any]:
-        """Return scores of the labels against expert labels on the lines that both have; see `outcrop evaluate`."""
+        """Return scores of the labels against expert labels on the lines that have both; see `outcrop evaluate`."""
         from outcrop.job.scoring import score_labels
 
         return score_labels(self, truth, lines=lines)
 
     def audit(self, clicks: int = 30, *, of: str = "patches", seed: int = 0) -> "Audit":
-        """Return random patches or labelled samples to say yes, no or cannot tell to; see `Audit`."""
+        """Return random retrieved patches or labelled samples for a person to check; see `Audit`."""
         from outcrop.job.auditing import Audit
 
         return Audit(self, clicks, of=of, seed=seed)
 
     def unseen(self, groups: int = 5, *, seed: int = 0) -> pd.DataFrame:
-        """Return patches that look like nothing that was marked, in a few groups; see `unseen_groups`."""
+        """Return patches unlike anything marked, in groups; see `unseen_groups`."""
         from outcrop.job.unseen import unseen_groups
 
         return unseen_groups(self, groups, seed=seed)
@@ -372,13 +335,13 @@ class Job(JobChoices):
     # ---- the folder -------------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """Return what is decided and done, under which keys, and what would run next."""
+        """Return counts of decisions and results, the keys of all stages, and the next step."""
         from outcrop.job.status import status
 
         return status(self)
 
     def clean(self, *, keep: int | None = None, dry_run: bool = False) -> list[dict[str, Any]]:
-        """Free the space of what older keys hold; see `outcrop clean`."""
+        """Delete results of older keys to free disk space; see `outcrop clean`."""
         from outcrop.job.status import clean
 
         return clean(self, keep=keep, dry_run=dry_run)

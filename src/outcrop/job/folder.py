@@ -266,12 +266,8 @@ class JobFolder:
 
     # ---- the index --------------------------------------------------------------------------------------------------
 
-    @property
-    def indexed(self) -> bool:
-        """Whether the index of the decisions in force is finished."""
-        return self._indexed(self.plan)
-
     def _indexed(self, plan: Plan) -> bool:
+        """Return whether the index of a plan is finished."""
         return finished_index(self.stages, plan.index_stage.key)
 
     def _grid(self, plan: Plan) -> PatchGrid:

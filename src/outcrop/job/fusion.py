@@ -38,7 +38,7 @@ def fused_labels(job: "Job", **where: Unpack[Where]) -> xr.Dataset:
     checked_lines(job, stale=True)
     label_lines(job, cross, **where)
     shares = direction_agreement(job, plan, cross)
-    one_sided = {name: share for name, share in shares.items() if share < AGREE and name != job.background}
+    one_sided = {name: share for name, share in shares.items() if share < AGREE and name != job.plan.background_name}
     return voted_labels(job, [plan, cross], one_sided)
 
 

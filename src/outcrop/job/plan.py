@@ -81,6 +81,11 @@ class Plan:
         """First name of the class that may appear in any patch."""
         return background_of(self.state)
 
+    @property
+    def background_name(self) -> str | None:
+        """Present name of the class that may appear in any patch."""
+        return None if self.background is None else self.names[self.background]
+
     @cached_property
     def names(self) -> dict[str, str]:
         """Present name of every class in use by its first name."""

@@ -74,7 +74,7 @@ def score_labels(
     scores["bodies"] = [
         {"class": name, **boundary_distance(found, true, name, spacing=spacing), **zone_scores(found, true, name)}
         for name in scores["IU"]
-        if name != job.background
+        if name != job.plan.background_name
     ]
     middle = common[len(common) // 2]
     draw_labels(job, middle, truth=truth.sel({along: middle}), name="evaluation.png", labels=labels)

@@ -87,7 +87,7 @@ def status(job: "Job") -> dict[str, Any]:
         "volume": place_of(job.path, known) or known["source"] or "array",
         "volume_unread": unread,
         "classes": job.classes,
-        "background": job.background,
+        "background": job.plan.background_name,
         "decisions": {
             "exemplars": len(state.exemplars),
             "accepted": sum(verdicts),
@@ -101,7 +101,7 @@ def status(job: "Job") -> dict[str, Any]:
         "retrieved_stale": old,
         "retrieved_edited": table_file.is_edited(job),
         "lines": {"total": known["shape"][plan.along], "labelled": len(lines), "stale": stale, "confirmed": confirmed},
-        "index": asdict(plan.index) | {"finished": job.indexed},
+        "index": asdict(plan.index) | {"finished": job._indexed(job.plan)},
         "label": asdict(plan.label),
         "keys": plan.keys,
         "damaged": job.log.damaged | {f"{LINES}/{name}.npz": 1 for name in sorted(lost)},
@@ -124,7 +124,7 @@ def _disk(job: "Job", plan: Plan) -> dict[str, float]:
     with contextlib.suppress(ValueError, OSError, KeyError):
         folder = job.stages.path("index", plan.index_stage.key)
         features: Any = zarr.open_group(folder / "features.zarr", mode="r")["features"]
-        if job.indexed:
+        if job._indexed(job.plan):
             found["index"] = stored_bytes(features)
             found["bytes_a_patch"] = round(found["index"] / features.shape[0], 1)
     for kind in ("survey", "mapper"):
@@ -226,6 +226,6 @@ def in_use(job: "Job") -> set[tuple[str, str | None]]:
         keys |= {("survey", one.survey_stage.key), ("mapper", one.mapper_key), ("votes", one.keys["votes"])}
     keys |= {("votes", key) for key in vote_keys(job, plan).values()}
     keys |= {(kind, job.stages.last(kind)) for kind in ("net", "faults")}
-    if not job.indexed:  # the last index may come from `build_index` without a job
+    if not job._indexed(job.plan):  # made by build_index alone
         keys.add(("index", job.stages.last("index")))
     return keys
