@@ -10,7 +10,7 @@ import pytest
 import outcrop as oc
 
 BLOCKED = Path(__file__).parent / "blocked"
-SHAPE = 8, 200, 256  # of a demo that takes seconds
+SHAPE = 8, 200, 256  # small, so that the demo takes seconds
 DEMO = f"""
 import sys, urllib.request
 import outcrop as oc
@@ -28,7 +28,7 @@ MAPPED = "import mmap, os; f = open('c', 'rb'); m = mmap.mmap(f.fileno(), 0, acc
 
 
 def run(blocked, *words, cwd=None, **environment):
-    """Run Python in a process that lacks something."""
+    """Run Python in a process in which POSIX or the network is blocked."""
     path = os.pathsep.join([str(BLOCKED), *sys.path])
     variables = os.environ | {"PYTHONPATH": path, "OUTCROP_BLOCKED": blocked, "OMP_NUM_THREADS": "1"} | environment
     command = [sys.executable, *map(str, words)]
@@ -36,7 +36,7 @@ def run(blocked, *words, cwd=None, **environment):
 
 
 def test_the_demo_the_page_and_exports_need_neither(tmp_path):
-    """From a volume to labels, a report, three exports and a page, in a folder with spaces and umlauts."""
+    """The demo, its report, three exports and the page work in a folder with spaces and umlauts."""
     pytest.importorskip("panel")
     folder = tmp_path / "Übung mit Größe"
     done = run("posix,network", "-c", DEMO, folder)
@@ -61,8 +61,8 @@ def test_the_demo_the_page_and_exports_need_neither(tmp_path):
         ("network", "import urllib.request; urllib.request.urlopen('http://example.org')", "PermissionError"),
     ],
 )
-def test_what_is_blocked_is_blocked(blocked, code, error, tmp_path):
-    """The processes of the test above really lack what they are said to lack, and others have it."""
+def test_the_block_is_effective(blocked, code, error, tmp_path):
+    """Blocked functions fail in the processes of the test above, and work in other processes."""
     (tmp_path / "c").write_text("content")
     done = run(blocked, "-c", code, cwd=tmp_path)
     assert done.returncode and error in done.stderr
@@ -70,8 +70,8 @@ def test_what_is_blocked_is_blocked(blocked, code, error, tmp_path):
         assert run("", "-c", code, cwd=tmp_path).returncode == 0
 
 
-def test_a_console_without_a_letter_shows_another(tmp_path):
-    """Names and bars that the encoding of a pipe lacks, as on Windows, do not end a command."""
+def test_characters_outside_the_encoding_are_replaced(tmp_path):
+    """Characters that the encoding of a pipe lacks, as on Windows, do not make a command fail."""
     source = tmp_path / "Łódź ▁.sgy"
     oc.datasets.write_synthetic(source, (4, 40, 50))
     done = run("posix", "-m", "outcrop", "info", source.name, cwd=tmp_path, PYTHONIOENCODING="cp1252")

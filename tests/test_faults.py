@@ -24,13 +24,13 @@ SHAPE = (12, 96, 96)
 
 @pytest.fixture(scope="module")
 def picked():
-    """A small volume with two planes, and its sticks."""
+    """Return a small volume with two fault planes, the planes and picked sticks."""
     volume, planes = volume_with_planes(SHAPE, seed=3, count=2, azimuth=20)
     return volume, planes, oc.fault_sticks(volume)
 
 
 def test_known_planes_are_found(picked):
-    """Every plane has a surface within 2 traces of half of it, and no surface lies elsewhere."""
+    """Every plane has a surface within 2 traces along half of it, and no surface lies elsewhere."""
     volume, planes, sticks = picked
     score = surface_scores(sticks, surface_table(sticks, volume), planes, volume.shape)
     assert score["found"] == score["planes"] == 2
@@ -38,20 +38,20 @@ def test_known_planes_are_found(picked):
 
 
 def test_same_volume_same_sticks(picked):
-    """Nothing in the picking is random."""
+    """Picking is deterministic."""
     volume, _, sticks = picked
     pd.testing.assert_frame_equal(sticks, oc.fault_sticks(volume))
 
 
 def test_gain_and_polarity_do_not_matter(picked):
-    """Sticks of a volume times -1000 are the same but for rounding: the median distance is below a tenth of a trace."""
+    """Sticks of a volume times -1000 are the same within 1 trace but for rounding."""
     volume, _, sticks = picked
     other = oc.fault_sticks(volume.copy(data=-1000 * volume.values))
     assert stick_scores(other, sticks, volume, tolerance=1)["F1"] > 0.95
 
 
 def test_sticks_of_a_volume_in_seconds_have_milliseconds():
-    """The same sticks as those of the volume in ms."""
+    """A volume in seconds has the same sticks as the volume in ms."""
     volume = oc.datasets.synthetic((2, 160, 128), seed=0)[0]
     seconds = volume.assign_coords(time=volume["time"] / 1000)
     sticks = oc.fault_sticks(volume)
@@ -60,7 +60,7 @@ def test_sticks_of_a_volume_in_seconds_have_milliseconds():
 
 
 def test_lines_picked_alone_are_those_of_the_whole(picked):
-    """A line with the neighbours that support it has the same sticks alone as in the volume, before small ones go."""
+    """A line that is picked alone has all sticks that it has when the whole volume is picked."""
     volume, _, sticks = picked
     alone = oc.fault_sticks(volume, lines=[5])
     whole = sticks[sticks["inline"] == 5]
@@ -90,8 +90,8 @@ def test_noise_has_no_fault():
     assert len(oc.fault_sticks(oc.open_volume(noise))) == 0
 
 
-def test_low_sections(picked):
-    """64 samples are enough: planes seen in a window of that height are found there too."""
+def test_short_sections(picked):
+    """Sections of 64 samples are picked: most of their sticks also exist in the whole volume."""
     volume = picked[0]
     low = volume.isel(depth=slice(16, 80))
     sticks = oc.fault_sticks(low)
@@ -102,7 +102,7 @@ def test_low_sections(picked):
 
 
 def test_gaps_make_no_faults(picked):
-    """Missing traces, dead traces and a silent line bring no stick near them and lose none elsewhere."""
+    """Missing and dead traces and a line of zeros have no stick near them; sticks elsewhere stay."""
     volume, _, sticks = picked
     broken = volume.copy(deep=True)
     broken[:, 77:89] = np.nan
@@ -115,7 +115,7 @@ def test_gaps_make_no_faults(picked):
 
 
 def test_flat_layers_have_no_sticks():
-    """An empty table with the columns of any other."""
+    """A volume of flat layers gives an empty table with all columns."""
     flat = np.broadcast_to(np.sin(np.arange(96) / 3).astype(np.float32), (2, 80, 96))
     found = oc.fault_sticks(oc.open_volume(flat.copy()))
     assert len(found) == 0
@@ -132,7 +132,7 @@ def test_flat_layers_have_no_sticks():
     ],
 )
 def test_wrong_options_are_refused(picked, options, words):
-    """Errors say what to do."""
+    """Wrong options give an error with a remedy."""
     with pytest.raises(ValueError, match=words):
         oc.fault_sticks(picked[0], **options)
 
@@ -141,13 +141,13 @@ def test_wrong_options_are_refused(picked, options, words):
 
 
 def straight(shape=(60, 50), slope=0.5, first=10):
-    """Likelihood of one straight fault."""
+    """Return the likelihood of one straight fault, its slope and its first trace."""
     samples, traces = np.ogrid[: shape[0], : shape[1]]
     return np.exp(-((traces - first - slope * samples) ** 2) / 2).astype(np.float32), slope, first
 
 
 def test_scan_finds_the_slope():
-    """On a straight fault the scan answers its slope and keeps its likelihood."""
+    """On a straight fault the scan returns the slope and keeps the likelihood."""
     likelihood, slope, first = straight()
     averaged, found = scan(likelihood, np.linspace(-1.5, 1.5, 31), 4)
     samples = np.arange(10, 50)
@@ -157,7 +157,7 @@ def test_scan_finds_the_slope():
 
 
 def test_stick_lies_between_traces():
-    """Positions are finer than a trace: within a fifth of one on a clean fault."""
+    """Positions on a clean fault are within a fifth of a trace."""
     likelihood, slope, first = straight(slope=0.3, first=12.4)
     ((samples, traces, _),) = sticks_of(likelihood)
     inside = (samples > 8) & (samples < 52)
@@ -165,7 +165,7 @@ def test_stick_lies_between_traces():
 
 
 def test_gaps_are_linked_and_short_pieces_dropped():
-    """Six samples without likelihood do not cut a stick, and a piece of eight is none."""
+    """Four samples without likelihood do not cut a stick, and eight samples are too few for one."""
     likelihood, _, _ = straight()
     likelihood[30:34] = 0
     assert len(sticks_of(likelihood)) == 1
@@ -174,7 +174,7 @@ def test_gaps_are_linked_and_short_pieces_dropped():
 
 
 def test_ridges_are_largest_of_five():
-    """The definition, sample by sample."""
+    """A ridge sample is the largest of five neighbouring traces."""
     values = np.random.default_rng(1).random((7, 30))
     found = ridges(values)
     for i, j in np.ndindex(values.shape):
@@ -191,8 +191,8 @@ def test_discontinuity_follows_the_dip():
     assert inside[:, 43:47].mean() > 0.9 > 0.5 > inside[:, 15:35].mean()
 
 
-def test_support_along_strike_prefers_what_goes_on():
-    """A fault that moves a trace a line keeps its likelihood; a spot on one line loses most of it."""
+def test_support_along_strike_prefers_continuous_faults():
+    """A fault that moves by one trace per line keeps its likelihood; a spot on one line loses most of it."""
     maps = []
     for away in (-1, 0, 1):
         part = np.zeros((20, 30), np.float32)
@@ -205,7 +205,7 @@ def test_support_along_strike_prefers_what_goes_on():
 
 
 def test_far_lines_do_not_support_each_other(picked):
-    """Lines of another place next to each other in the volume are picked as if each were alone."""
+    """Neighbouring lines with different content are picked as if each line were alone."""
     volume, _, _ = picked
     other = volume_with_planes(SHAPE, seed=8, count=2)[0]
     mixed = volume.isel(inline=[5, 6, 7]).copy(deep=True)
@@ -215,7 +215,7 @@ def test_far_lines_do_not_support_each_other(picked):
 
 
 def test_section_scales_and_bridges():
-    """Short gaps are filled, long ones are silent and marked."""
+    """Short gaps are filled; long gaps have zero amplitude and are marked as not valid."""
     volume = oc.open_volume(np.random.default_rng(0).standard_normal((1, 40, 64)))
     values = volume.values.copy()
     values[0, 5] = np.nan
@@ -236,7 +236,7 @@ def test_links_keep_apart():
 
 
 def plane_sticks(azimuth, dip, *, direction="inline", lines=range(0, 20), first=60.0, start=0):
-    """Sticks of a plane in a volume of 10 m bins in depth: strike in degrees from Y (inlines), dip from horizontal."""
+    """Return sticks of a plane in bins of 10 m: strike in degrees from Y (inlines), dip in degrees from horizontal."""
     rows = []
     for number, line in enumerate(lines):
         depth = np.arange(100, 500, 50.0)
@@ -255,14 +255,14 @@ def plane_sticks(azimuth, dip, *, direction="inline", lines=range(0, 20), first=
 
 
 def empty_volume(shape=(20, 120, 60)):
-    """Axes of a volume in depth with bins of 10 m and samples of 10 m."""
+    """Return a volume of zeros in depth with bins of 10 m and samples of 10 m."""
     axes = {"inline": np.arange(shape[0]), "crossline": np.arange(shape[1]), "depth": 10.0 * np.arange(shape[2])}
     return xr.DataArray(np.zeros(shape, np.float32), axes, attrs={"bin_size": (10.0, 10.0)})
 
 
 @pytest.mark.parametrize(("azimuth", "dip"), [(0, 60), (25, 45), (-40, 70)])
 def test_strike_dip_and_area_of_a_plane(azimuth, dip):
-    """A plane of known orientation: angles to a hundredth of a degree, area of the parallelogram to half a percent."""
+    """Strike and dip of a plane are right within .01 degrees, its area within half a percent."""
     volume = empty_volume()
     sticks = join_sticks(plane_sticks(azimuth, dip), volume)
     table = surface_table(sticks, volume)
@@ -285,7 +285,7 @@ def test_crossline_sticks_join_inline_surfaces():
 
 
 def test_parallel_planes_stay_apart():
-    """Two planes eight traces apart are two surfaces, the order of sticks does not matter."""
+    """Two planes eight traces apart are two surfaces, for any order of the sticks."""
     volume = empty_volume()
     both = pd.concat([plane_sticks(10, 60), plane_sticks(10, 60, first=68.0, start=100)], ignore_index=True)
     assert join_sticks(both, volume)["surface"].nunique() == 2
@@ -302,7 +302,7 @@ def test_missing_lines_do_not_cut_a_surface():
 
 @pytest.mark.parametrize("along", ["inline", "crossline"])
 def test_vertical_sticks_keep_their_direction(along, tmp_path):
-    """A vertical stick runs along neither axis: it lies on the section it was picked on, in the table and in a csv."""
+    """A vertical stick keeps the direction of the section on which it was picked, in the table and in a csv."""
     volume = empty_volume()
     vertical = pd.DataFrame({"stick": 0, "inline": 7, "crossline": 60, "depth": [100.0, 200.0, 300.0], "along": along})
     joined = join_sticks(vertical.assign(likelihood=0.5), volume)
@@ -312,7 +312,7 @@ def test_vertical_sticks_keep_their_direction(along, tmp_path):
 
 
 def far_apart(volume, bin_size):
-    """The same volume whose lines from the sixth on are 100 numbers away, and its bin size."""
+    """Return a volume with a gap of 100 line numbers after the sixth line, and a bin size."""
     lines = volume["inline"].values
     attrs = {"bin_size": bin_size} if bin_size else {}
     return (
@@ -324,7 +324,7 @@ def far_apart(volume, bin_size):
 
 @pytest.mark.parametrize("bin_size", [(10.0, 10.0), (float("nan"), 10.0), None])
 def test_lines_far_apart_share_no_surface(bin_size):
-    """A plane on two lines, and on five that are 100 numbers away: two surfaces, of which neither is too small."""
+    """A plane on two lines and on five lines 100 numbers away gives two surfaces."""
     volume = far_apart(empty_volume(), bin_size)
     sticks = plane_sticks(0, 60, lines=[4, 5, 106, 107, 108, 109, 110])
     assert join_sticks(sticks, volume)["surface"].nunique() == 2
@@ -332,11 +332,11 @@ def test_lines_far_apart_share_no_surface(bin_size):
     assert sorted(join_sticks(sticks, volume, picked=picked).groupby("surface")["inline"].nunique()) == [2, 5]
     near = empty_volume()
     alone = join_sticks(plane_sticks(0, 60, lines=[4, 5]), near, picked={"inline": range(20)})
-    assert not len(alone)  # on lines that follow each other, two of them are too few
+    assert not len(alone)  # without a gap, a surface on two lines is too small
 
 
 def test_lines_far_apart_do_not_support_each_other():
-    """Sticks of a line with a copy of it 100 numbers away are those of the line alone."""
+    """A copy of a line 100 numbers away does not change the sticks of the line."""
     volume, _ = volume_with_planes((1, 96, 96), seed=3, count=2, azimuth=20)
     axes = {name: volume[name].values for name in volume.dims} | {"inline": [0, 100]}
     twice = xr.DataArray(np.repeat(volume.values, 2, axis=0), axes, attrs=volume.attrs)
@@ -352,7 +352,7 @@ def test_lines_far_apart_do_not_support_each_other():
 
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory):
-    """A SEG-Y survey that is turned by 30 degrees, and sticks in it."""
+    """Return a SEG-Y survey that is rotated by 30 degrees, and sticks in it."""
     path = tmp_path_factory.mktemp("survey") / "turned.sgy"
     inlines, crosslines, times = np.arange(100, 112), np.arange(300, 330), np.arange(0, 256, 4.0)
     with segy_write.create(path, inlines, crosslines, times, bin_size=(25.0, 12.5)) as write:
@@ -369,7 +369,7 @@ def survey(tmp_path_factory):
 
 
 def turn_headers(path, turn, origin):
-    """Coordinates of a file in another map projection: turned about the first trace and moved, in centimetres."""
+    """Rotate the coordinates of a file about the first trace and move them, in centimetres."""
     geometry = segy.scan(path)
     kind = np.dtype([("header", "V240"), ("samples", f"V{4 * geometry.layout.n_samples}")])
     traces = np.memmap(path, kind, "r+", offset=geometry.layout.start)
@@ -382,7 +382,7 @@ def turn_headers(path, turn, origin):
 
 
 def test_coordinates_come_from_the_headers(survey):
-    """X and Y of a turned survey, scalars applied, to a centimetre."""
+    """X and Y of a rotated survey, with scalars applied, are right to a centimetre."""
     volume, _ = survey
     grid = map_grid(volume)
     assert grid.source == "trace headers"
@@ -397,7 +397,7 @@ def test_coordinates_come_from_the_headers(survey):
 
 
 def test_surveys_in_feet_have_dips_and_areas_in_metres(tmp_path):
-    """A survey of 25 ft bins in depth: the same plane in metres has the same dip and area; X and Y stay in feet."""
+    """A plane in a survey with bins of 25 ft has the dip and area of the plane in metres; X and Y stay in feet."""
     foot, path = 0.3048, tmp_path / "feet.sgy"
     inlines, crosslines, depths = np.arange(20), np.arange(120), np.arange(0, 600, 10.0)
     with segy_write.create(path, inlines, crosslines, depths, bin_size=(25.0, 25.0)) as write:
@@ -417,7 +417,7 @@ def test_surveys_in_feet_have_dips_and_areas_in_metres(tmp_path):
 
 
 def bent_line(path):
-    """A 2-D line that turns north after its tenth trace, with CDP X and Y in decimetres; no inline numbers."""
+    """Return a 2-D line that turns north after its tenth trace, with X and Y in decimetres and no inline numbers."""
     numbers, times = np.arange(1, 31), np.arange(0, 256, 4.0)
     with segy_write.create(path, [0], numbers, times) as write:
         write(0, np.random.default_rng(0).standard_normal((len(numbers), len(times))).astype(np.float32))
@@ -453,8 +453,8 @@ def test_sticks_of_a_2d_line_have_the_coordinates_of_its_traces(tmp_path, suffix
 
 
 @pytest.mark.parametrize("suffix", [".dat", ".charisma", ".pol"])
-def test_line_numbers_in_place_of_coordinates_are_said(tmp_path, suffix):
-    """A volume without coordinates: the file is written, and a warning names what its X and Y are."""
+def test_line_numbers_in_place_of_coordinates_give_a_warning(tmp_path, suffix):
+    """Sticks of a volume without coordinates are written with line numbers as X and Y, and a warning."""
     volume = empty_volume().drop_attrs()
     sticks = join_sticks(plane_sticks(0, 60), volume)
     with pytest.warns(UserWarning, match="crossline and inline numbers in place of X and Y"):
@@ -464,7 +464,7 @@ def test_line_numbers_in_place_of_coordinates_are_said(tmp_path, suffix):
 
 
 def test_a_selection_has_the_coordinates_of_its_survey(survey):
-    """Lines selected from a survey keep X and Y, also a single one of them."""
+    """Lines selected from a survey keep X and Y, also a single line."""
     volume, _ = survey
     x, y = map_grid(volume).to_map([105, 107], [311, 312])
     for part in (volume[3:9, 5:], volume[5:6]):
@@ -473,8 +473,8 @@ def test_a_selection_has_the_coordinates_of_its_survey(survey):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".dat", ".charisma"])
-def test_files_come_back(survey, suffix, tmp_path):
-    """Sticks, surfaces and places survive every format, to a hundredth of a trace."""
+def test_files_are_read_back(survey, suffix, tmp_path):
+    """Sticks, surfaces and positions are equal after writing and reading, to a hundredth of a trace."""
     volume, sticks = survey
     path = tmp_path / f"sticks{suffix}"
     write_sticks(sticks, path, volume)
@@ -489,7 +489,7 @@ def test_files_come_back(survey, suffix, tmp_path):
 
 
 def test_irap_lines_are_read_by_another_package(survey, tmp_path):
-    """Of IRAP classic lines xtgeo finds as many polygons as there are sticks, with the same X, Y and Z."""
+    """Xtgeo reads one polygon for each stick from IRAP classic lines, with the same X, Y and Z."""
     xtgeo = pytest.importorskip("xtgeo")
     volume, sticks = survey
     write_sticks(sticks, tmp_path / "sticks.pol", volume)
@@ -499,8 +499,8 @@ def test_irap_lines_are_read_by_another_package(survey, tmp_path):
     assert table["POLY_ID"].tolist() == sticks["stick"].tolist()
 
 
-def test_irap_lines_come_back(survey, tmp_path):
-    """Sticks and places survive; the format knows no surfaces."""
+def test_irap_lines_are_read_back(survey, tmp_path):
+    """Sticks and positions are read back; the format has no surfaces."""
     volume, sticks = survey
     write_sticks(sticks, tmp_path / "sticks.pol", volume)
     back = read_sticks(tmp_path / "sticks.pol", volume)
@@ -510,7 +510,7 @@ def test_irap_lines_come_back(survey, tmp_path):
 
 
 def test_charisma_columns(survey, tmp_path):
-    """A point is INLINE-, inline, crossline, X, Y, Z, fault, stick: what other readers of the format expect."""
+    """A point has the columns INLINE-, inline, crossline, X, Y, Z, fault and stick, as other readers expect."""
     volume, sticks = survey
     write_sticks(sticks, tmp_path / "a.charisma", volume)
     names = ["mark", "inline", "crossline", "x", "y", "z", "fault", "stick"]
@@ -534,23 +534,23 @@ def test_charisma_columns(survey, tmp_path):
         ("a.xyz", "1 2 3 4\n", "format"),
     ],
 )
-def test_bad_files_are_answered_in_one_line(survey, tmp_path, name, text, words):
-    """A file that is none says what is wrong, and where."""
+def test_bad_files_are_refused_in_one_line(survey, tmp_path, name, text, words):
+    """A file in a wrong format gives an error of one line that names the problem."""
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=words) as error:
         read_sticks(tmp_path / name, survey[0])
     assert "\n" not in str(error.value)
 
 
-def test_binary_file_is_answered(survey, tmp_path):
-    """Bytes that are no text are not taken for sticks."""
+def test_binary_file_is_refused(survey, tmp_path):
+    """A binary file gives an error."""
     (tmp_path / "a.dat").write_bytes(bytes(range(128, 256)))
     with pytest.raises(ValueError, match="not text"):
         read_sticks(tmp_path / "a.dat", survey[0])
 
 
 def test_scores_count_pixels(survey):
-    """Sticks against themselves are perfect, moved by five traces all wrong, half of them is half the recall."""
+    """Sticks scored against themselves have F1 1, moved by five traces F1 0, and half of them half the recall."""
     volume, sticks = survey
     assert stick_scores(sticks, sticks, volume)["F1"] == 1
     assert stick_scores(sticks.assign(crossline=sticks["crossline"] + 5), sticks, volume)["F1"] == 0
@@ -577,7 +577,7 @@ def test_sticks_are_drawn(picked):
 
 
 def test_a_volume_without_data_is_refused():
-    """Nothing picked on silence is no result."""
+    """A volume of zeros is refused instead of giving no sticks."""
     with pytest.raises(ValueError, match="No trace of these lines is live"):
         oc.fault_sticks(oc.open_volume(np.zeros((2, 80, 96), np.float32)))
 
@@ -596,7 +596,7 @@ def test_stick_numbers_that_restart_on_every_section_are_different_sticks(tmp_pa
 
 
 def test_sticks_keep_their_numbers(survey):
-    """The same sticks in another order, one gone and one new: numbers stay, the new one is counted on."""
+    """Sticks keep their numbers in another order and without one of them; a new stick has the next number."""
     volume = survey[0]
     lines, traces, times = volume["inline"].values, volume["crossline"].values, volume["time"].values
     points = [
@@ -617,8 +617,8 @@ def test_sticks_keep_their_numbers(survey):
     assert found["stick"].tolist() == [0] * 3 + [2] * 3 + [3] * 3 + [4] * 3
 
 
-def test_a_truth_elsewhere_is_refused(survey):
-    """Sticks of another survey are no reason to score zero."""
+def test_a_truth_outside_the_volume_is_refused(survey):
+    """Sticks of another survey give an error instead of a score of zero."""
     volume = survey[0]
     far = pd.DataFrame({"surface": 0, "stick": 0, "inline": [9000, 9000], "crossline": [1, 2], "time": [0, 40]})
     with pytest.raises(ValueError, match="No stick of the truth lies in the volume"):
@@ -626,14 +626,14 @@ def test_a_truth_elsewhere_is_refused(survey):
 
 
 def test_dip_and_area_need_metres():
-    """Where nothing says how far lines lie apart there is no strike, dip or area, and no X and Y in a csv."""
+    """Without a bin size strike, dip and area are missing."""
     volume, _ = oc.datasets.synthetic((8, 120, 120), seed=0)
     bare = oc.open_volume(volume.values)
     assert surface_table(oc.fault_sticks(bare), bare)[["strike", "dip", "area"]].isna().all(axis=None)
 
 
 def test_every_column_of_a_csv_is_documented(survey, tmp_path):
-    """Also the direction of the section, and of a job whether a person accepted the stick."""
+    """The page on faults describes all columns, also direction and acceptance of a stick."""
     volume, sticks = survey
     write_sticks(sticks.assign(along="inline", accepted=True), tmp_path / "s.csv", volume)
     page = (Path(__file__).parents[1] / "docs" / "faults.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Horizons out and in: X and Y as an independent reader finds them, round trips, bad files in one line."""
+"""Files of horizons: X and Y equal those of another reader, files are read back, bad files are refused."""
 
 import os
 from pathlib import Path
@@ -27,14 +27,14 @@ ANGLE, ORIGIN, STEPS = np.deg2rad(33), (431_250.0, 6_789_000.0), (37.5, 12.5)
 
 
 def place(row, column):
-    """X and Y of a trace of a survey that is turned by 33 degrees, in metres."""
+    """Return X and Y, in metres, of a trace of a survey that is rotated by 33 degrees."""
     across, along = STEPS[0] * np.asarray(row), STEPS[1] * np.asarray(column)
     x = ORIGIN[0] + along * np.cos(ANGLE) - across * np.sin(ANGLE)
     return x, ORIGIN[1] + along * np.sin(ANGLE) + across * np.cos(ANGLE)
 
 
 def survey(path, *, scalar=-100, words=(segyio.su.cdpx, segyio.su.cdpy), unit=1):
-    """A SEG-Y file whose headers segyio sets; coordinates are stored with a scalar, in words of the header."""
+    """Return a SEG-Y volume whose headers segyio wrote, with coordinates in given words and with a scalar."""
     with segy_write.create(path, INLINES, CROSSLINES, TIMES) as write:
         for row in range(len(INLINES)):
             write(row, np.full((len(CROSSLINES), len(TIMES)), row, np.float32))
@@ -51,13 +51,13 @@ def survey(path, *, scalar=-100, words=(segyio.su.cdpx, segyio.su.cdpy), unit=1)
 
 @pytest.fixture
 def volume(tmp_path):
-    """The survey, coordinates in centimetres."""
+    """Return the survey with coordinates in centimetres."""
     return survey(tmp_path / "v.sgy")
 
 
 @pytest.fixture
 def top():
-    """A tilted surface with a hole, between samples."""
+    """Return a tilted surface between samples, with a hole."""
     row, column = np.meshgrid(np.arange(2, 8), np.arange(3, 13), indexing="ij")
     values = 100.123 + 1.37 * row + 2.71 * column
     values[2, 4] = np.nan
@@ -68,7 +68,7 @@ def top():
 @pytest.mark.parametrize("scalar", [-100, -10, 1, 0, 10])
 @pytest.mark.parametrize("words", [(segyio.su.cdpx, segyio.su.cdpy), (segyio.su.sx, segyio.su.sy)])
 def test_coordinates_are_those_of_the_headers(tmp_path, scalar, words):
-    """Scalars divide, multiply or do nothing; midpoints are empty where only sources are given."""
+    """Scalars divide, multiply or have no effect; source coordinates are used if CDP coordinates are empty."""
     volume = survey(tmp_path / "v.sgy", scalar=scalar, words=words)
     rng = np.random.default_rng(0)
     rows, columns = rng.integers(0, len(INLINES), 40), rng.integers(0, len(CROSSLINES), 40)
@@ -78,13 +78,13 @@ def test_coordinates_are_those_of_the_headers(tmp_path, scalar, words):
             header = file.header[int(number)]
             factor = 1 / -scalar if scalar < 0 else scalar or 1
             assert (x[i], y[i]) == pytest.approx((header[words[0]] * factor, header[words[1]] * factor), abs=1e-6)
-    near = {-100: 0.006, -10: 0.06, 1: 0.51, 0: 0.51, 10: 5.1}[scalar]  # half of what a stored unit stands for
+    near = {-100: 0.006, -10: 0.06, 1: 0.51, 0: 0.51, 10: 5.1}[scalar]  # half of a stored unit
     assert np.abs(np.array(place(rows, columns)) - [x, y]).max() < near
 
 
 @pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="needs the folder of real data, OUTCROP_DATA")
 def test_real_headers_give_the_coordinates_that_segyio_reads():
-    """F3, whose scalar is set in every trace: every 37th trace by its inline and crossline."""
+    """Every 37th trace of F3, which has a scalar in every header, has the coordinates that segyio reads."""
     path = Path(os.environ["OUTCROP_DATA"]) / "segy" / "f3.sgy"
     volume = oc.open_volume(path)
     with segyio.open(path, ignore_geometry=True) as file:
@@ -99,8 +99,8 @@ def test_real_headers_give_the_coordinates_that_segyio_reads():
     assert np.ptp(x) > 100 and np.ptp(y) > 100
 
 
-def test_irap_points_are_read_by_others(tmp_path, volume, top):
-    """Three columns of plain numbers, X, Y to a centimetre and Z downwards; nothing else in the file."""
+def test_irap_points_have_three_columns(tmp_path, volume, top):
+    """The file has only three columns of numbers: X and Y to a centimetre, and Z downwards."""
     write_horizon(tmp_path / "top.poi", horizon_table(top, volume))
     points = [list(map(float, line.split())) for line in (tmp_path / "top.poi").read_text().splitlines()]
     rows, columns = np.nonzero(np.isfinite(top.values))
@@ -109,7 +109,7 @@ def test_irap_points_are_read_by_others(tmp_path, volume, top):
 
 
 def test_xtgeo_reads_irap_points(tmp_path, volume, top):
-    """The reader of another package finds the same points."""
+    """Xtgeo reads the same points."""
     xtgeo = pytest.importorskip("xtgeo")
     table = horizon_table(top, volume)
     write_horizon(tmp_path / "top.poi", table)
@@ -118,8 +118,8 @@ def test_xtgeo_reads_irap_points(tmp_path, volume, top):
 
 
 @pytest.mark.parametrize("name", ["top.poi", "top.csv"])
-def test_horizons_come_back_as_they_went(tmp_path, volume, top, name):
-    """On the same traces, by X and Y alone where the file has nothing else."""
+def test_horizons_are_read_back(tmp_path, volume, top, name):
+    """Horizons are read back on the same traces, also from a file with X and Y only."""
     write_horizon(tmp_path / name, horizon_table(top, volume))
     found = read_horizon(tmp_path / name, volume)
     xr.testing.assert_allclose(on_grid(found), top.drop_attrs(), atol=5.1e-5)
@@ -130,7 +130,7 @@ def test_horizons_come_back_as_they_went(tmp_path, volume, top, name):
 
 
 def test_points_of_other_programs_are_understood(tmp_path, volume, top):
-    """Z upwards, ends of lines, comments, points between traces and outside the survey, x and y in a csv."""
+    """Z upwards, end-of-line marks, comments, points off the traces or survey, and a csv of X and Y are accepted."""
     table = horizon_table(top, volume)
     shift = np.random.default_rng(0).uniform(-4, 4, (2, len(table)))  # less than half of 12.5 m
     rows = [
@@ -146,12 +146,12 @@ def test_points_of_other_programs_are_understood(tmp_path, volume, top):
 
 
 def on_grid(horizon):
-    """A horizon on its inlines and crosslines, NaN where it has no point."""
+    """Return a horizon on its inlines and crosslines, NaN where it has no point."""
     return horizon.set_index(["inline", "crossline"])["time"].to_xarray()
 
 
 def read_horizon_of(table, path, volume):
-    """The same points by inline and crossline."""
+    """Return a horizon written by inline and crossline and read again."""
     table[["inline", "crossline", "time"]].to_csv(path, index=False)
     return read_horizon(path, volume)
 
@@ -186,8 +186,8 @@ def test_bad_files_are_refused_in_one_line(tmp_path, volume):
         read_horizon(tmp_path / "nowhere.csv", volume)
 
 
-def test_surveys_without_coordinates_say_so(tmp_path, top):
-    """Arrays, angles and empty headers have no X and Y: one line that names csv; csv needs none."""
+def test_surveys_without_coordinates_are_refused(tmp_path, top):
+    """Arrays, angles and empty headers have no X and Y: the error proposes csv, which needs no coordinates."""
     array = oc.open_volume(
         xr.DataArray(np.zeros((9, 14, 60)), {"inline": INLINES, "crossline": CROSSLINES, "time": TIMES})
     )
@@ -208,7 +208,7 @@ def test_surveys_without_coordinates_say_so(tmp_path, top):
 
 
 def test_a_horizon_becomes_strokes(tmp_path, volume, top):
-    """Line by line, a hole of one trace bridged, on the lines asked for; `Job.paint` takes them."""
+    """A horizon becomes a stroke on each requested line, over a hole of one trace; `Job.paint` accepts them."""
     found = read_horizon_of(horizon_table(top), tmp_path / "top.csv", volume)
     lines = polylines(found, lines=INLINES[[2, 4]])
     assert [len(points) for points in lines] == [10, 9]
@@ -225,7 +225,7 @@ def test_a_horizon_becomes_strokes(tmp_path, volume, top):
 
 @pytest.mark.parametrize("direction", ["inline", "crossline"])
 def test_tops_are_drawn_on_sections_they_cross(volume, top, direction):
-    """At their times on the traces of the section; nothing where the section lies outside."""
+    """A top is drawn at its times on a section that it crosses, and not on a section outside it."""
     number = {"inline": INLINES[4], "crossline": CROSSLINES[7]}[direction]
     ax = plots.horizons(volume.sel({direction: number}), [top])
     drawn = ax.lines[0].get_xydata()
@@ -239,7 +239,7 @@ def test_tops_are_drawn_on_sections_they_cross(volume, top, direction):
 
 
 def test_missing_traces_have_no_coordinates(tmp_path, top):
-    """A trace that is marked dead is not on the map; IRAP files leave it out, csv keeps the time."""
+    """A trace that is marked dead has no X and Y; IRAP files leave it out, csv keeps its time."""
     volume = survey(tmp_path / "v.sgy")
     with segyio.open(tmp_path / "v.sgy", "r+", ignore_geometry=True) as file:
         file.header[2 * len(CROSSLINES) + 3].update({segyio.su.trid: 2})

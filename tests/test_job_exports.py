@@ -1,4 +1,4 @@
-"""What of a job goes into an export, and what is refused."""
+"""Exports of a job: their content, and requests that are refused."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from outcrop.job.votes import Labels
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    """A job on a synthetic volume with two lines labelled."""
+    """Return a job on a synthetic volume with two labelled lines."""
     folder = tmp_path_factory.mktemp("job")
     oc.datasets.write_synthetic(folder / "v.sgy", (8, 90, 96), seed=3)
     job = oc.Job(folder / "v.outcrop", volume=folder / "v.sgy")
@@ -32,8 +32,8 @@ def test_axes_of_an_array_are_named_in_a_job_too(tmp_path):
 
 @pytest.mark.parametrize("out", ["x.sgy", "x.zarr", "x"])
 @pytest.mark.parametrize("what", ["foo", "score", "score:", "score:salt", "confidence:fault", "Label"])
-def test_what_is_not_there_is_refused_for_every_kind_of_export(job, tmp_path, outcrop, out, what):
-    """In one line that says what can be had; nothing is written."""
+def test_an_unknown_content_is_refused_for_every_kind_of_export(job, tmp_path, outcrop, out, what):
+    """The error of one line names the value, and nothing is written."""
     code, _, err = outcrop("export", job.path, tmp_path / out, "--what", what)
     assert code == 2 and repr(what) in " ".join(err.split())
     assert list(tmp_path.iterdir()) == []
@@ -41,20 +41,20 @@ def test_what_is_not_there_is_refused_for_every_kind_of_export(job, tmp_path, ou
 
 @pytest.mark.parametrize("out", ["x.sgy", "x.npy", "x.png"])
 def test_a_folder_that_does_not_exist_is_named(job, tmp_path, out):
-    """Not the file that would have been written beside the export."""
+    """The error names the missing folder, not a temporary file in it."""
     with pytest.raises(ValueError, match=r"The folder .*missing does not exist; make it"):
         job.export(tmp_path / "missing" / out)
 
 
 def test_lazy_labels_and_volumes_are_copied_deeply(job):
-    """As any array of xarray; the copy reads the same samples."""
+    """A deep copy of a lazy array has the same samples."""
     labels, volume = job.labels, job.volume
     np.testing.assert_array_equal(labels.copy(deep=True)["label"].values, labels["label"].values)
     np.testing.assert_array_equal(volume.copy(deep=True)[0].values, volume[0].values)
 
 
 def test_scores_of_all_classes_go_into_zarr(job, tmp_path):
-    """Shares of the votes in the order of the codes: with those of no class they are at most one."""
+    """Scores are in the order of the codes, add up to at most 255 but for rounding, and agree with the labels."""
     job.export(tmp_path / "x.zarr", what="score:fault")
     stored = xr.open_zarr(tmp_path / "x.zarr")
     assert stored["score"].dims == ("class", "inline", "crossline", "time") and stored["score"].dtype == np.uint8
@@ -70,7 +70,7 @@ def test_scores_of_all_classes_go_into_zarr(job, tmp_path):
 
 
 def test_scores_are_read_line_by_line(job, monkeypatch):
-    """Nothing is read when scores are added, and of a line no more than that line."""
+    """Adding scores reads nothing; reading the score on a line reads only that line."""
     read = []
     whole = Labels.score_block
     monkeypatch.setattr(Labels, "score_block", lambda view, name, key: read.append(key) or whole(view, name, key))

@@ -19,7 +19,7 @@ LINES = [102, 103, 104, 105, 106]
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A synthetic survey with four domino faults, on disk."""
+    """Return the path of a synthetic survey with four domino faults."""
     path = tmp_path_factory.mktemp("survey") / "v.sgy"
     datasets.write_synthetic(path, (10, 200, 200), seed=0)
     return path
@@ -27,7 +27,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture
 def job(source, tmp_path):
-    """A job on five labelled lines; of the four faults on each, two are painted as fault and two as other."""
+    """Yield a job on five labelled lines; of the four faults on each, two are painted as fault and two as other."""
     with oc.Job(tmp_path / "v.outcrop", volume=source) as one:
         one.index(48, step=24)
         one.add_exemplar("fault", (104, 440, 560))
@@ -40,7 +40,7 @@ def job(source, tmp_path):
 
 
 def at(sticks):
-    """Line and middle of every stick, to recognise it by."""
+    """Return the mean positions of sticks, to compare sticks by."""
     middle = sticks.groupby("stick")[["inline", "crossline", "time"]].mean()
     return {tuple(np.round(row, 2)) for row in middle.to_numpy()}
 
@@ -57,19 +57,19 @@ def test_sticks_lie_where_the_labels_show_the_class(job):
             assert (here == job.classes["fault"]).any()
 
 
-def test_sticks_of_a_class_are_some_of_all(job):
-    """Cutting by labels only takes away: every point of a stick of the class lies on a stick of all."""
+def test_sticks_of_a_class_are_parts_of_picked_sticks(job):
+    """Every point of a stick of the class lies on a picked stick."""
     every, shown = faults.all_sticks(job, LINES), faults.sticks_of_class(job)
     for (line, _), points in shown.groupby(["inline", "stick"]):
-        beside = [
+        distances = [
             np.abs(points["crossline"] - np.interp(points["time"], one["time"], one["crossline"], np.inf, np.inf)).max()
             for _, one in every[every["inline"] == line].groupby("stick")
         ]
-        assert min(beside) < 1e-6
+        assert min(distances) < 1e-6
 
 
-def test_rejected_sticks_go_and_undo_brings_them_back(job):
-    """A rejected stick is gone at once, without a new labelling; nothing else goes, and undo takes it back."""
+def test_rejected_sticks_are_removed_and_undo_restores_them(job):
+    """A rejected stick is removed without a new labelling; sticks of other lines stay, and undo restores it."""
     before = faults.sticks_of_class(job)
     victim = before[before["stick"] == 0]
     faults.judge_sticks(job, victim, "reject")
@@ -83,7 +83,7 @@ def test_rejected_sticks_go_and_undo_brings_them_back(job):
 
 
 def test_a_rejected_stick_paints_nothing(job):
-    """It says 'not fault' to labels and mapping: no sample is painted, no other class is shown as an example."""
+    """Its samples are excluded from the class in labels and evidence; no sample is painted as another class."""
     victim = faults.sticks_of_class(job).query("stick == 0")
     line = int(victim["inline"].iloc[0])
     before, painted = job.labels["label"].sel(inline=line).values, marked_sections(job, job.plan)[0][0, line - 100]
@@ -113,7 +113,7 @@ def test_many_sticks_are_judged_as_one_decision(job):
     pd.testing.assert_frame_equal(faults.judged_sticks(job, "fault", LINES), every)
 
 
-def test_a_cleared_rejection_brings_the_stick_back(job):
+def test_a_cleared_rejection_restores_the_stick(job):
     """Accepting a rejected stick, or clearing its verdict, cancels the rejection."""
     before = faults.sticks_of_class(job)
     victim = before[before["stick"] == 0]
@@ -146,8 +146,8 @@ def test_accepted_sticks_become_the_class_of_faults_under_any_name(source, tmp_p
         assert set(job.classes) == ({"Bruch", "other"} if background else {"Bruch"})
 
 
-def test_accepted_sticks_come(job):
-    """A stick outside the labels of its class belongs to it once it is accepted."""
+def test_an_accepted_stick_outside_the_labels_is_added(job):
+    """A stick outside the labels of a class belongs to the class once it is accepted."""
     every, before = faults.all_sticks(job, LINES), faults.sticks_of_class(job)
     outside = [
         one for _, one in every.groupby("stick") if not at(one) & at(before) and one["inline"].iloc[0] == LINES[2]
@@ -160,7 +160,7 @@ def test_accepted_sticks_come(job):
     assert (near["crossline"].abs().lt(6) & near["time"].abs().lt(60)).any()
 
 
-def test_an_accepted_stick_is_written_as_it_was_decided(job):
+def test_an_accepted_stick_keeps_its_points(job):
     """An accepted stick on one line of five keeps all its points, independent of the labels; undo removes it."""
     before = faults.sticks_of_class(job)
     line = LINES[2]
@@ -177,17 +177,17 @@ def test_an_accepted_stick_is_written_as_it_was_decided(job):
     pd.testing.assert_frame_equal(faults.sticks_of_class(job), before)
 
 
-def test_an_accepted_pick_is_there_once(job):
-    """The pick that was accepted is not written a second time."""
+def test_an_accepted_pick_is_listed_once(job):
+    """A picked stick that was accepted is not listed a second time."""
     before = faults.sticks_of_class(job)
     faults.judge_sticks(job, before[before["stick"] == 0], "accept")
     assert at(faults.sticks_of_class(job)) == at(before)
 
 
 def test_an_extended_stick_reaches_the_place(job):
-    """It is one stick from where it began to the new end, also when it is extended again; forgetting takes all back."""
+    """A stick that is extended twice is one stick up to its new ends; clearing its verdict removes it."""
     before = faults.sticks_of_class(job)
-    stick = before[before["stick"] == 0].iloc[2:-2]  # so that there is room above and below
+    stick = before[before["stick"] == 0].iloc[2:-2]  # leaves space above and below
     line, base = stick["inline"].iloc[0], stick.iloc[-1]
     faults.extend_stick(job, stick, (line, base["crossline"] + 2, base["time"] + 40))
     once = faults.accepted_sticks(job)
@@ -204,8 +204,8 @@ def test_an_extended_stick_reaches_the_place(job):
     assert not len(faults.accepted_sticks(job))
 
 
-def test_rejecting_takes_an_accepted_stick_away(job):
-    """The later decision counts."""
+def test_rejecting_removes_an_accepted_stick(job):
+    """The later of two verdicts on a stick counts."""
     stick = faults.sticks_of_class(job).query("stick == 0")
     faults.judge_sticks(job, stick, "accept")
     faults.judge_sticks(job, stick, "reject")
@@ -213,8 +213,8 @@ def test_rejecting_takes_an_accepted_stick_away(job):
     assert not at(stick) & at(faults.sticks_of_class(job))
 
 
-def test_picked_lines_are_kept(job, monkeypatch):
-    """What was picked is not picked again; a cut run goes on where it stopped."""
+def test_sticks_of_picked_lines_are_stored(job, monkeypatch):
+    """Lines are picked only once, so that an interrupted run continues."""
     once = faults.all_sticks(job, LINES[:3])
     picked = []
 
@@ -229,15 +229,15 @@ def test_picked_lines_are_kept(job, monkeypatch):
     pd.testing.assert_frame_equal(again[again["inline"].isin(LINES[:3])].reset_index(drop=True), once)
 
 
-def test_kept_sticks_survive_cleaning(job):
-    """`clean` does not remove the sticks in use."""
+def test_cleaning_keeps_the_sticks_in_use(job):
+    """`clean` does not remove the latest picked sticks."""
     faults.all_sticks(job, LINES[:1])
     job.clean()
     assert list(job.stages.root.glob("faults/*/102.csv"))
 
 
-def test_unlabelled_job_says_what_to_do(source, tmp_path):
-    """Without labels there is no class to follow."""
+def test_sticks_of_a_class_need_labels(source, tmp_path):
+    """Without labels, or for an unknown class, the error names the command to run or the problem."""
     with oc.Job(tmp_path / "v.outcrop", volume=source) as job:
         job.add_class("fault")
         with pytest.raises(ValueError, match="outcrop label"):
@@ -292,13 +292,13 @@ def test_command_accepts_and_extends_sticks_and_undo_cancels_them(job, outcrop, 
 
 
 def test_refused_commands_decide_nothing(job, outcrop, tmp_path):
-    """One number or place that does not hold, and none of the others counts; nothing that is read is replaced."""
+    """A command with one wrong number, place or file records no decision and overwrites no file."""
     out = tmp_path / "sticks.csv"
     outcrop("faults", job.path, "-o", out)
     stick = pd.read_csv(out).query("stick == 3")
     outside = f"{stick['inline'].iloc[0]},{stick['crossline'].iloc[-1]},90000"
     before, decided = out.read_bytes(), len(job.decisions)
-    for words, said in (
+    for words, message in (
         (["--accept", "5", "--reject", "9999"], "9999"),
         (["--accept", "3", "--reject", "3"], "twice"),
         (["--accept", "5", "--extend", f"3={outside}"], "outside the survey"),
@@ -309,7 +309,7 @@ def test_refused_commands_decide_nothing(job, outcrop, tmp_path):
         (["--along", "crossline"], "belong to a volume"),
     ):
         code, _, error = outcrop("faults", job.path, "-o", out, *words)
-        assert code == 2 and said in error and len(error.strip().splitlines()) == 1
+        assert code == 2 and message in error and len(error.strip().splitlines()) == 1
         assert out.read_bytes() == before and len(job.decisions) == decided
 
 
@@ -323,8 +323,8 @@ def test_refused_commands_decide_nothing(job, outcrop, tmp_path):
         (["-o", "sticks.csv", "--threshold", "3"], "between 0 and 1"),
     ],
 )
-def test_wrong_commands_are_answered_in_one_line(outcrop, source, tmp_path, arguments, words):
-    """Exit code 2, one line, no file."""
+def test_wrong_commands_are_refused_in_one_line(outcrop, source, tmp_path, arguments, words):
+    """Wrong arguments give exit code 2, one line and no file."""
     code, _, error = outcrop("faults", source, *[tmp_path / a if a.startswith("sticks") else a for a in arguments])
     assert code == 2 and words in error
     assert len(error.strip().splitlines()) == 1

@@ -1,4 +1,4 @@
-"""A job that learns from points: from the first click, without an index, and what was clicked stays so."""
+"""A job with the mapping by points labels from the first click, without an index; clicked samples keep their class."""
 
 import shutil
 
@@ -15,13 +15,13 @@ from outcrop.job.hints import Advice
 
 @pytest.fixture(scope="module")
 def made():
-    """A synthetic volume and its truth."""
+    """Return a synthetic volume and its truth."""
     return oc.datasets.synthetic((6, 160, 128), seed=4)
 
 
 @pytest.fixture
 def job(made, tmp_path):
-    """A job with one click for each class in the middle of its largest part, on one line."""
+    """Yield a job with one click for each class on one line."""
     volume, truth = made
     with oc.Job(tmp_path / "v.outcrop", volume=volume) as one:
         for code, name in enumerate(truth.attrs["classes"], 1):
@@ -32,13 +32,13 @@ def job(made, tmp_path):
 
 
 def shown(job, labels, place):
-    """Class that a place has in labels."""
+    """Return the class at a position in labels; None if it has none."""
     code = int(labels["label"].sel(dict(zip(labels["label"].dims, place, strict=True)), method="nearest"))
     return labels.attrs["classes"][code - 1] if 0 < code < 255 else None
 
 
 def test_labels_need_no_index_and_every_click_has_its_class(job):
-    """The first labels come before any patch was described; each clicked sample has the class that was clicked."""
+    """Labels are computed without an index; each clicked sample has its class."""
     labels = job.label([102], mapping="points")
     assert not job.stages.keys("index") and not job.stages.keys("retrieved")
     for one in job.plan.state.exemplars:
@@ -46,7 +46,7 @@ def test_labels_need_no_index_and_every_click_has_its_class(job):
 
 
 def test_the_same_decisions_give_the_same_labels(job, tmp_path, made):
-    """In another folder; after another click and an undo the old votes are found again."""
+    """A copy of the decisions in another job gives equal labels; after an undo the old votes are used again."""
     before = job.label([101], mapping="points").load()
     key = job.plan.keys["votes"]
     job.add_exemplar("other", (103, 310, 100))
@@ -75,8 +75,8 @@ def test_a_rejected_patch_and_a_stroke_teach(job):
 
 
 @pytest.mark.parametrize("away", [(0, 0, 4), (0, 1, 0), (0, 0, 0)])
-def test_a_no_beside_a_click_holds(job, away):
-    """The click keeps its class, and the centre of a rejected patch has another one; at one place the click wins."""
+def test_a_rejected_patch_next_to_a_click_counts(job, away):
+    """The click keeps its class; the centre of a rejected patch has another class, unless it is the click."""
     click = (103, 380, 240)
     rejected = [part + step for part, step in zip(click, away, strict=True)]
     job.add_exemplar("fault", click)
@@ -89,7 +89,7 @@ def test_a_no_beside_a_click_holds(job, away):
 
 
 def test_a_place_of_another_survey_teaches_nothing(job):
-    """Clicks and verdicts on lines and at times that this volume does not have are kept and not used."""
+    """Clicks and verdicts on lines and at times outside this volume are kept and not used."""
     for name, place in {"salt dome": [477, 340, 100], "fault": [103, 340, 9000]}.items():
         job.log.add({"what": "exemplar", "class": name, "place": place})
         judge(job, [("fault", place, "inline")], "reject")
@@ -98,8 +98,8 @@ def test_a_place_of_another_survey_teaches_nothing(job):
     assert len(axes) == len(evidence(job, job.plan)) == len(job.classes)
 
 
-def test_another_survey_takes_the_look_of_classes_and_no_places(job, tmp_path):
-    """A borrowed mapper labels another volume by what its samples look like; the first one keeps its labels."""
+def test_a_borrowed_mapper_uses_features_without_positions(job, tmp_path):
+    """A borrowed mapper labels another volume by features alone; the labels of the first job do not change."""
     before = job.label([102], mapping="points").load()
     volume, _ = oc.datasets.synthetic((4, 160, 128), seed=5)
     with oc.Job(tmp_path / "b.outcrop", volume=volume) as other:
@@ -111,18 +111,18 @@ def test_another_survey_takes_the_look_of_classes_and_no_places(job, tmp_path):
 
 
 def test_a_saved_mapper_labels_any_volume_without_places(job, tmp_path, made):
-    """Clicks of the survey of the fit do not show on another volume; the job itself keeps them."""
+    """A saved mapper has no positions of clicks; the job itself keeps them."""
     before = job.label([102]).load()
     job.mapper().save(tmp_path / "mapper")
     loaded = oc.load_mapper(tmp_path / "mapper")
     assert job.mapper().points_ and not loaded.points_
-    again = oc.Job(job.path, volume=made[0])  # its mapper is read from the folder
+    again = oc.Job(job.path, volume=made[0])  # reads its mapper from the folder
     assert again.mapper().points_
     np.testing.assert_array_equal(again.label([102])["label"].values, before["label"].values)
 
 
 def test_cleaning_keeps_the_sample_of_the_survey(job):
-    """What the present decisions lead to stays."""
+    """`clean` keeps the sample of the survey that the present decisions use."""
     job.label([102], mapping="points")
     job.clean()
     assert job.stages.keys("survey") == [job.plan.survey_stage.key]
@@ -136,8 +136,8 @@ def test_a_background_that_was_removed_is_not_added_again(job):
     assert set(np.unique(labels["label"])) <= {0, *job.classes.values()}
 
 
-def test_structures_without_a_background_get_one_once(made, tmp_path):
-    """Samples that look like no click become 'other'; after an undo they belong to the classes that were shown."""
+def test_a_missing_background_is_added_once(made, tmp_path):
+    """Samples that look like no click become 'other'; after an undo they belong to the clicked classes."""
     volume, truth = made
     with oc.Job(tmp_path / "n.outcrop", volume=volume) as job:
         for code, name in enumerate(truth.attrs["classes"], 1):
@@ -154,8 +154,8 @@ def test_structures_without_a_background_get_one_once(made, tmp_path):
         assert job.plan.background_name is None and set(np.unique(labels["label"])) <= {0, *job.classes.values()}
 
 
-def test_advice_names_what_is_odd(tmp_path, made):
-    """Two classes clicked side by side look alike; a class alone has scores and no labels: both are said."""
+def test_labelling_warns_of_similar_classes_and_of_a_single_class(tmp_path, made):
+    """Clicks of two classes on similar samples give a warning, and so does a single class, which has no labels."""
     volume, truth = made
     job = oc.Job(tmp_path / "a.outcrop", volume=volume)
     lines, traces, samples = (volume[dim].values for dim in volume.dims)
@@ -173,7 +173,7 @@ def test_advice_names_what_is_odd(tmp_path, made):
 
 
 def test_a_joined_job_teaches_with_its_clicks_and_strokes(job, tmp_path, made):
-    """Labels with two jobs are those of one job with the decisions of both; the size of patches does not matter."""
+    """Labels with two jobs equal those of one job with the decisions of both, with different patch sizes too."""
     volume, _ = made
     place, stroke = (103, 340.0, 60.0), [(104, 400.0, 80.0), (104, 420.0, 80.0)]
     with oc.Job(tmp_path / "w.outcrop", volume=volume) as other:
@@ -196,7 +196,7 @@ def test_a_joined_job_teaches_with_its_clicks_and_strokes(job, tmp_path, made):
 
 
 def test_a_stroke_across_the_lines_teaches(job):
-    """What is painted on a crossline becomes points of the lines that it crosses, at most eight of them."""
+    """A stroke on a crossline gives points on at most eight of the lines that it crosses."""
     job.paint("salt dome", [(101, 400.0, 80.0), (104, 400.0, 80.0)], radius=1.5, along="crossline")
     strokes = [point for point in evidence(job, job.plan) if point.kind == "stroke"]
     trace = int(np.flatnonzero(job.axes[1] == 400)[0])
@@ -208,12 +208,12 @@ def test_a_stroke_across_the_lines_teaches(job):
 
 
 def votes_of(job, line):
-    """Votes of the mapper of a job on a line."""
+    """Return the votes of the mapper of a job on a line."""
     return job.mapper().votes(job.grid().section(job.volume, 0, line)[0].T, line)
 
 
 def test_a_job_that_chose_a_removed_mapping_is_labelled_by_the_default(job):
-    """Its decisions stay; a sentence says what labels it, until a mapping is chosen."""
+    """Its decisions stay; a warning reports that the default mapping is used instead."""
     job.log.add({"what": "set", "name": "label", "value": {"mapping": "encoder"}})
     with pytest.warns(UserWarning, match="Mapping 'encoder' no longer exists"):
         opened = oc.Job(job.path, job.volume)
@@ -224,7 +224,7 @@ def test_a_job_that_chose_a_removed_mapping_is_labelled_by_the_default(job):
 
 @pytest.mark.parametrize("shape", [(4, 26, 128), (2, 128, 20), (1, 1, 200), (3, 32, 64)])
 def test_a_survey_too_small_for_patches_is_labelled(tmp_path, shape):
-    """Fewer than 32 traces or samples, a single trace: labels need no patches, and a search says what it needs."""
+    """Fewer than 32 traces or samples are labelled without patches; a search is refused with a remedy."""
     volume = np.random.default_rng(0).standard_normal(shape).cumsum(axis=-1)
     with oc.Job(tmp_path / "s.outcrop", volume=volume) as small:
         small.add_exemplar("salt", (0, shape[1] // 2, 2))
@@ -238,7 +238,7 @@ def test_a_survey_too_small_for_patches_is_labelled(tmp_path, shape):
 
 
 def test_a_survey_with_traces_missing_everywhere_is_labelled(tmp_path):
-    """No patch fits between its gaps, and labels need none; bodies of a file without coordinates are csv."""
+    """Labels need no patches between gaps; bodies of a file without coordinates are written as csv."""
     volume = oc.datasets.synthetic((3, 64, 96), seed=3)[0].values.copy()
     rng = np.random.default_rng(0)
     live = rng.random((3, 64)) > 0.6
@@ -264,7 +264,7 @@ def test_a_survey_with_traces_missing_everywhere_is_labelled(tmp_path):
             sparse.retrieve()
 
 
-def test_clicks_beside_each_other_keep_their_classes(tmp_path):
+def test_neighbouring_clicks_keep_their_classes(tmp_path):
     """Clicked samples have their classes, however near they are and at any limit of confidence."""
     volume, _ = oc.datasets.synthetic((6, 160, 128), seed=4)
     line, traces, times = (volume[name].values for name in volume.dims)

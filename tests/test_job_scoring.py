@@ -1,4 +1,4 @@
-"""Scores of a job: on the lines that are labelled, in the units that are known, of classes by their names."""
+"""Scores of a job are computed on labelled lines, in known units, for classes matched by name."""
 
 import json
 
@@ -14,14 +14,14 @@ from outcrop.job.scoring import compare_jobs, probe_labels, recode_table, score_
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A small survey with its truth."""
+    """Return the folder of a small survey and its truth."""
     path = tmp_path_factory.mktemp("survey")
     datasets.write_synthetic(path / "v.sgy", (48, 44, 64), seed=3)
     return path
 
 
 def made(path, volume, along, places):
-    """A job with two labelled lines of a direction."""
+    """Return a job with two labelled lines in a direction, and their numbers."""
     job = oc.Job(path, volume=volume)
     job.choose_index(size=32, step=16, every=4, along=along)
     for name, place in places.items():
@@ -33,13 +33,13 @@ def made(path, volume, along, places):
 
 @pytest.fixture(scope="module")
 def crossline(folder):
-    """A job that labels crosslines."""
+    """Return a job that labels crosslines, and its labelled lines."""
     places = {"fault": (120, 320, 100), "Other": (130, 322, 140)}
     return made(folder / "x.outcrop", folder / "v.sgy", "crossline", places)
 
 
 def test_crosslines_are_scored_where_crosslines_are_labelled(crossline, folder, outcrop):
-    """Scores, stability and --lines all go by the lines of the job; every labelled sample counts."""
+    """Scores, stability and --lines use the lines in the direction of the job."""
     job, lines = crossline
     scores = score_labels(job, folder / "v.truth.sgy")
     assert scores["crosslines"] == lines and scores["coverage"] > 0.99 and "inlines" not in scores
@@ -52,7 +52,7 @@ def test_crosslines_are_scored_where_crosslines_are_labelled(crossline, folder, 
 
 
 def test_a_net_is_compared_on_the_lines_of_the_job(crossline, folder, monkeypatch):
-    """Labels of crosslines: the net is compared, and both are scored, on crosslines."""
+    """If crosslines are labelled, net and labels are compared and scored on crosslines."""
     job, lines = crossline
     monkeypatch.setattr(training, "net_labels", lambda job: job.labels)
     gain = training.net_gain(job, truth=folder / "v.truth.sgy")
@@ -68,7 +68,7 @@ def test_codes_follow_the_names_of_classes():
 
 
 def test_a_borrowed_mapper_is_probed_without_another_seed(crossline, folder, tmp_path):
-    """It cannot be fitted again where it was not fitted; the other changes are tried."""
+    """A borrowed mapper cannot be fitted again, so only the other changes are tried."""
     job, lines = crossline
     with oc.Job(tmp_path / "b.outcrop", volume=folder / "v.sgy") as other:
         other.borrow_mapper(job)
@@ -78,8 +78,8 @@ def test_a_borrowed_mapper_is_probed_without_another_seed(crossline, folder, tmp
         assert table["change"].tolist() == changes
 
 
-def test_units_are_said_where_they_are_known(folder, tmp_path, outcrop, capsys):
-    """Milliseconds and metres of a SEG-Y file; samples and traces of an array that counts them."""
+def test_units_are_printed_if_they_are_known(folder, tmp_path, outcrop, capsys):
+    """A SEG-Y file has milliseconds and metres; an array without units has samples and traces."""
     values = oc.open_volume(folder / "v.sgy").values
     truth = oc.open_volume(folder / "v.truth.sgy")
     np.save(tmp_path / "v.npy", values)
@@ -99,8 +99,8 @@ def test_units_are_said_where_they_are_known(folder, tmp_path, outcrop, capsys):
     assert "= 128 ms x 800 m" in outcrop("info", folder / "v.sgy", "--size", "32")[1]
 
 
-def test_two_jobs_are_compared_on_the_lines_asked_for(crossline, folder, outcrop):
-    """Other and other are one class; --lines counts; what cannot be combined is refused."""
+def test_two_jobs_are_compared_on_the_requested_lines(crossline, folder, outcrop):
+    """Other and other are one class; --lines selects lines; --against with --truth is refused."""
     job, lines = crossline
     other, _ = made(
         folder / "y.outcrop", folder / "v.sgy", "crossline", {"fault": (120, 320, 100), "other": (130, 322, 140)}
@@ -116,7 +116,7 @@ def test_two_jobs_are_compared_on_the_lines_asked_for(crossline, folder, outcrop
 
 
 def test_labels_of_an_axis_in_seconds_reach_segy_in_milliseconds(folder, tmp_path):
-    """An array whose time axis is in seconds: the file has the times of the survey, with and without its headers."""
+    """An array with times in seconds is exported with times in ms, with and without the headers of a survey."""
     volume = oc.open_volume(folder / "v.sgy").load()
     seconds = volume.assign_coords(time=volume["time"] / 1000)
     for number, given in enumerate((seconds, seconds.drop_attrs())):
@@ -128,8 +128,8 @@ def test_labels_of_an_axis_in_seconds_reach_segy_in_milliseconds(folder, tmp_pat
         np.testing.assert_array_equal(written.sel(inline=lines).values, job.labels["label"].sel(inline=lines).values)
 
 
-def test_stability_of_points_is_that_of_the_look(tmp_path):
-    """A confirmed line does not stand for the line that is tried; what a change cannot touch has no row."""
+def test_stability_does_not_use_confirmed_lines(tmp_path):
+    """The confirmed labels of a line do not count in its stability; without a second line its row is missing."""
     volume = datasets.synthetic((6, 110, 96), seed=3)[0]
     places = {"fault": (104, 350, 200), "other": (104, 330, 100)}
     tables = []

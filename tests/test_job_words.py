@@ -1,4 +1,4 @@
-"""Wrong or half-done input: nothing of it is kept in silence, and one line says what is wrong."""
+"""Wrong or interrupted input: an error of one line names the problem, and nothing partial is kept silently."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A small survey."""
+    """Return the folder of a small survey."""
     path = tmp_path_factory.mktemp("survey")
     datasets.write_synthetic(path / "v.sgy", (8, 110, 96), seed=3)
     return path
@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def job(folder, tmp_path):
-    """A job with two exemplars, not indexed."""
+    """Yield a job with two exemplars and no index."""
     with oc.Job(tmp_path / "v.outcrop", volume=folder / "v.sgy") as one:
         one.choose_index(size=32, step=16)
         for name, place in PLACES.items():
@@ -41,8 +41,8 @@ def job(folder, tmp_path):
         yield one
 
 
-def test_an_interrupt_is_said_in_one_line(outcrop, folder, tmp_path, monkeypatch):
-    """Ctrl-C while patches are described: exit code 130 and what to do next."""
+def test_an_interrupt_is_reported_in_one_line(outcrop, folder, tmp_path, monkeypatch):
+    """Ctrl-C while patches are described gives exit code 130 and a message with the next step."""
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -53,7 +53,7 @@ def test_an_interrupt_is_said_in_one_line(outcrop, folder, tmp_path, monkeypatch
 
 
 def test_an_interrupt_while_loading_is_no_traceback(tmp_path):
-    """Ctrl-C before the program has loaded its libraries."""
+    """Ctrl-C before the program has loaded its libraries gives one line."""
     (tmp_path / "typer.py").write_text("import os, time\nprint('loading', flush=True)\ntime.sleep(60)\n")
     command = [sys.executable, "-m", "outcrop", "--help"]
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
@@ -74,7 +74,7 @@ def test_an_interrupt_while_loading_is_no_traceback(tmp_path):
 
 
 def test_strokes_outside_the_survey_are_refused(job):
-    """Traces, times and lines that are not there: refused, and no decision is kept."""
+    """Strokes on traces, times and lines outside the volume are refused, and no decision is kept."""
     for point in ((104, 99999, 200), (104, 350, -4000), (999, 350, 200)):
         with pytest.raises(ValueError, match="volume"):
             job.paint("fault", [point])
@@ -84,8 +84,8 @@ def test_strokes_outside_the_survey_are_refused(job):
     assert len(job.plan.state.strokes) == 2
 
 
-def test_what_failed_is_not_redone(tmp_path):
-    """A command that was withdrawn leaves nothing to redo, and what could be redone before still can."""
+def test_a_failed_command_is_not_redone(tmp_path):
+    """A command that failed leaves nothing to redo, and the act undone before it can still be redone."""
     log = Decisions(tmp_path)
     log.add({"what": "class", "class": "a"})
     log.add({"what": "class", "class": "b"})
@@ -97,16 +97,16 @@ def test_what_failed_is_not_redone(tmp_path):
 
 
 def test_undo_names_who_decided_last(job, outcrop):
-    """While a notebook holds the job the shell is another writer, and says whose the last decision is."""
+    """While a notebook has the job open, the shell is another writer, and undo names the last writer."""
     code, _, error = outcrop("decisions", job.path, "--undo")
     assert code == 0 and "nothing of" in error and job.log.who in error and "exemplar other 105, 330, 100" in error
     job.close()
-    code, said, _ = outcrop("decisions", job.path, "--undo")
-    assert code == 0 and "undo: done" in said
+    code, output, _ = outcrop("decisions", job.path, "--undo")
+    assert code == 0 and "undo: done" in output
 
 
-def test_a_cut_decision_is_counted(job):
-    """The last line of a file cut short: status says so; a line that lacks its end alone counts."""
+def test_a_truncated_decision_is_counted(job):
+    """Status counts a truncated last line as damaged; a line that lacks only its newline is read."""
     path = job.path / "decisions" / f"{job.log.who}.jsonl"
     text = path.read_bytes()
     path.write_bytes(text[:-30])
@@ -118,7 +118,7 @@ def test_a_cut_decision_is_counted(job):
 
 
 def test_two_lines_of_one_number_are_refused(folder, tmp_path):
-    """No label could say which of them is meant."""
+    """A volume with two inlines of one number is refused, because positions on them would be ambiguous."""
     volume = oc.open_volume(folder / "v.sgy").load().assign_coords(inline=np.r_[100, 100:107])
     for make in (lambda: oc.Job(tmp_path / "d.outcrop", volume=volume), lambda: oc.open_volume(volume)):
         with pytest.raises(ValueError, match="inline 100 2 times"):
@@ -126,8 +126,8 @@ def test_two_lines_of_one_number_are_refused(folder, tmp_path):
     assert not (tmp_path / "d.outcrop").exists()
 
 
-def test_one_thing_to_do_a_command(job, outcrop, tmp_path):
-    """Undo with redo, or with an export, is refused before anything is done."""
+def test_a_command_has_one_action(job, outcrop, tmp_path):
+    """Undo with redo, or with an export, is refused, and neither is done."""
     before = len(job.log.entries)
     for words in (["--undo", "--redo"], ["--export", tmp_path / "e.jsonl", "--undo"]):
         code, _, error = outcrop("decisions", job.path, *words)
@@ -149,23 +149,23 @@ def test_one_thing_to_do_a_command(job, outcrop, tmp_path):
         lambda job: job.label(step="x"),
     ],
 )
-def test_wrong_values_are_one_line(job, call):
+def test_wrong_values_raise_errors_of_one_line(job, call):
     """A wrong value passed from Python raises a ValueError with one line that names it."""
     with pytest.raises(ValueError) as error:
         call(job)
     assert "\n" not in str(error.value)
 
 
-def test_a_class_that_is_nearly_there_is_asked_about(job):
-    """A new class whose name is one letter off is made, and warned about; numbered ones are meant."""
+def test_a_class_with_a_similar_name_gives_a_warning(job):
+    """A new class whose name differs in one letter is added with a warning; a numbered class has none."""
     with pytest.warns(UserWarning, match="'fault' is meant"):
         job.paint("falt", [(104, 350, 200)])
     job.add_class("fault 2")
     job.add_class("channel")
 
 
-def test_what_comes_next_can_be_done(folder, tmp_path, monkeypatch):
-    """A job on an array goes on in Python; one with the mapper of another job needs no index."""
+def test_the_next_step_of_status_can_be_run(folder, tmp_path):
+    """For a job on an array status gives Python; a job with a borrowed mapper needs no index."""
     volume = oc.open_volume(folder / "v.sgy").load()
     job = oc.Job(tmp_path / "a.outcrop", volume=volume)
     assert job.status()["next"].endswith("volume=array).add_exemplar(...)")
@@ -177,8 +177,8 @@ def test_what_comes_next_can_be_done(folder, tmp_path, monkeypatch):
     assert carried.status()["next"] == f"outcrop label {carried.path}"
 
 
-def test_a_picture_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch):
-    """A read-only folder: a warning; a full disk is an error as ever."""
+def test_a_picture_in_a_read_only_folder_gives_a_warning(tmp_path, monkeypatch):
+    """A picture that cannot be saved in a read-only folder gives a warning; a full disk is an error."""
     figure = oc.plots.new_figure()
 
     def refuse(code):
@@ -197,7 +197,7 @@ def test_a_picture_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch):
 
 
 def test_an_error_while_describing_ends_the_threads(job, monkeypatch):
-    """A file that may not grow: the threads that describe patches have ended when the error arrives."""
+    """If a file cannot grow, the threads that describe patches have ended when the error is raised."""
     ended, real = [], retrieval.map_blocks
 
     def blocks(*words, **options):
@@ -216,8 +216,8 @@ def test_an_error_while_describing_ends_the_threads(job, monkeypatch):
     assert ended and error.value.errno == errno.EFBIG
 
 
-def test_words_of_the_shell(outcrop, job, folder, tmp_path):
-    """One dot at the end, the array called an array, names and kinds of files checked before anything is made."""
+def test_messages_of_commands(outcrop, job, folder, tmp_path):
+    """A message ends in one full stop and names an array as such; file names are checked before any work."""
     code, _, error = outcrop("info", tmp_path / "nix.sgy")
     assert code == 2 and error.rstrip().endswith("volume.")
     assert outcrop("synth", tmp_path / "x.npy")[0] == 2 and not list(tmp_path.glob("x.*"))

@@ -95,7 +95,7 @@ def _training_set(job: "Job", labels: xr.Dataset, path: Path, lines: dict[int, b
     if not inside.any():
         raise ValueError(
             f"None of the {len(weak)} retrieved patches lies on a labelled line; label more lines "
-            f"('outcrop label {job.path}') before a training set is made of them."
+            f"('outcrop label {job.path}') before you export a training set."
         )
     export_training_set(labels, path, volume=job.volume, grid=weak.grid, weak=weak.take(inside), seed=seed)
 

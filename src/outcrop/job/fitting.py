@@ -100,7 +100,7 @@ def fit(
     """Fit the mapper of a plan: by points, or by a mapping that learns from the retrieved patches."""
     for path, other in plan.joined:
         if other is None:
-            raise ValueError(f"Job {path}, named with --with, does not exist; label without it, or put it back.")
+            raise ValueError(f"Job {path}, named with --with, does not exist; label without it, or restore it.")
         if other.volume["digest"] != plan.volume["digest"]:
             raise ValueError(f"Job {path} is of another volume; choose jobs on the same volume.")
     if plan.by_points:

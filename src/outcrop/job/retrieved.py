@@ -69,9 +69,8 @@ def newest(job: "Job", plan: Plan) -> tuple[str, WeakLabels] | None:
         given = job.stages.facts("index", index).get("inputs")
         if not given:
             continue
-        options = {
-            name: given[name] for name in GRID_OPTIONS if name != "between"
-        }  # files of the index may have changed
+        # the horizon files of `between` may have changed
+        options = {name: given[name] for name in GRID_OPTIONS if name != "between"}
         weak = _read(job, key, PatchGrid(job.volume, **options), plan)
         if weak is not None:
             return key, weak

@@ -227,17 +227,17 @@ def recode_table(classes: Sequence[str], names: Sequence[str]) -> np.ndarray:
 
 
 def compare_jobs(job: "Job", other: "Job", *, lines: Sequence[int] | None = None) -> dict[str, Any]:
-    """Return where the labels of two jobs on one survey differ, how much, and whose decisions they come from.
+    """Compare the labels of two jobs on one survey by line and class, and count the decisions of each writer.
 
-    Classes whose names differ in capitals alone are one. With `lines`, survey labels, only those are compared.
+    Classes whose names differ only in capitals are one class. `lines` are survey labels; all common lines by default.
 
     Returns
     -------
     dict
         ``lines`` that both have labelled; ``agreement``, the share of the samples labelled in both that have the same
         class; ``rows``, by class its share of the samples in either job and the intersection over union of the two
-        (``IU``); ``differ``, lines by the share that differs, the most first; ``decisions``, by job and writer how many
-        of each kind; ``confusion``, samples by class in both jobs, and ``classes``, its names.
+        (``IU``); ``differ``, lines by the share that differs, the most first; ``decisions``, by job and writer the
+        number of each kind; ``confusion``, samples by class in both jobs, and ``classes``, its names.
     """
     along = DIRECTIONS[job.plan.along]
     pair = job.labels, other.labels
