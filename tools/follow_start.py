@@ -33,9 +33,9 @@ def main():
         (work / "outcrop").symlink_to(ROOT)
         total = follow(blocks(PAGE.read_text(encoding="utf-8")), work)
         score = mean_iu(work)
-    print(f"All blocks in {total / 60:.1f} minutes; mean IU of the labels {score:.2f}")
+    print(f"All blocks in {total / 60:.1f} minutes; mean IoU of the labels {score:.2f}")
     if score < LEAST_SCORE:
-        sys.exit(f"The mean IU is below {LEAST_SCORE}.")
+        sys.exit(f"The mean IoU is below {LEAST_SCORE}.")
 
 
 def blocks(text):

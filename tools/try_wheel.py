@@ -25,7 +25,7 @@ import outcrop as oc
 labels, truth = (oc.open_volume(path).values.astype(int) for path in ("demo/labels.sgy", "demo/synthetic.truth.sgy"))
 print(oc.pixel_scores(labels, truth)["MIU"])
 """
-LEAST_SCORE = 0.7  # mean IU of the demo's labels; .77 with the newest dependencies
+LEAST_SCORE = 0.7  # mean IoU of the demo's labels; .77 with the newest dependencies
 
 
 def main():
@@ -92,9 +92,9 @@ def use(place, python):
     begin = time.monotonic()
     run(python, "-m", "outcrop", "demo", cwd=work, stdout=subprocess.DEVNULL)
     score = float(run(python, "-c", SCORE, cwd=work, capture_output=True, text=True).stdout)
-    print(f"demo in {duration(begin)}, mean IU {score:.3f}")
+    print(f"demo in {duration(begin)}, mean IoU {score:.3f}")
     if score < LEAST_SCORE:
-        sys.exit(f"The demo's labels reach a mean IU of {score:.3f}, less than {LEAST_SCORE}.")
+        sys.exit(f"The demo's labels reach a mean IoU of {score:.3f}, less than {LEAST_SCORE}.")
     command = [python, "-m", "outcrop", "app", "demo/synthetic.outcrop", "--no-browser", "--port", "0"]
     with subprocess.Popen(command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as page:
         try:

@@ -53,7 +53,7 @@ class Net:
             return np.asarray(_forward(self.module, images).softmax(1).movedim(1, -1).cpu())
 
     def votes(self, section: npt.ArrayLike, line: float | None = None) -> np.ndarray:
-        """Return the probability of every class on a section (n_samples, n_traces), as (n_traces, n_samples, n_classes)."""
+        """Return the probability of every class on a section (n_samples, n_traces); traces are the first axis."""
         probabilities: np.ndarray = self.scores(np.asarray(section)[None])[0]
         return probabilities.swapaxes(0, 1)
 

@@ -105,9 +105,7 @@ def index(
         return
     check_disk(output, cost.bytes)
     with resources(workers, scheduler, memory) as where, open_job(output, data) as job:
-        job._held(
-            "grid", (job._known["digest"], fitted), lambda: grid
-        )  # the options were checked before the folder is written
+        job._held("grid", (job._known["digest"], fitted), lambda: grid)  # refused above, before the folder was touched
         job.choose(index=chosen)
         status = job.index(**where, device=device).status
         report = job.status()

@@ -45,10 +45,10 @@ def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> di
     if old and not stale:
         message = (
             f"{old} of {counted(len(lines), 'labelled lines', 'are')} of older decisions or samples; "
-            f"run 'outcrop label {job.path}' or Job.label() to bring them up to date, or take them as they are with "
+            f"run 'outcrop label {job.path}' or Job.label() to bring them up to date, or use them unchanged with "
             "--stale, in Python stale=True."
         )
-        raise ValueError(message if option else message.partition(", or take")[0] + ".")
+        raise ValueError(message if option else message.partition(", or use")[0] + ".")
     return lines
 
 
