@@ -1,4 +1,4 @@
-"""Chunks that several processes write: each has a digest, the main process confirms it, and no chunk is incomplete."""
+"""Chunks that several processes write: the main process compares the seal of each, and no chunk is incomplete."""
 
 import os
 import time
@@ -27,7 +27,7 @@ def array(tmp_path):
 
 
 def test_only_the_chunks_of_a_line_are_written(array):
-    """Every written chunk has a digest; other lines have no files."""
+    """Every written chunk has a seal; other lines have no files."""
     line = np.arange(30, dtype="u1").reshape(1, 6, 5)
     seals = write_chunks(array, 0, 2, line)
     assert len(set(seals)) == 2 and all(seals)
@@ -43,8 +43,8 @@ def test_the_axis_of_the_lines_may_be_another(tmp_path):
     assert (array[:, 3] == 7).all() and not array[:, :3].any()
 
 
-def test_a_chunk_must_equal_its_digest(array, monkeypatch):
-    """A chunk that differs from the digest of its worker is refused with the remedy; a late chunk is accepted."""
+def test_a_chunk_must_match_its_seal(array, monkeypatch):
+    """A chunk that differs from the seal of its worker is refused with the remedy; a late chunk is accepted."""
     monkeypatch.setattr("outcrop.storage.chunks.SEEN_WITHIN", (0.01,))
     seals = write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1"))
     confirm_chunks(array, 0, 0, seals)

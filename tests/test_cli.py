@@ -1,4 +1,4 @@
-"""The command line: the whole job on a small file, and one clear line with exit code 2 for everything wrong."""
+"""The command line: all commands on a small file; wrong input gives one line and exit code 2."""
 
 import json
 import os
@@ -29,26 +29,26 @@ def job(tmp_path_factory):
 
 
 def test_info_describes_a_volume(outcrop, job):
-    """Axes, format and patch size in physical units, for people and for programs; nothing is written."""
+    """Axes, format and patch size in physical units, as table and as JSON; no file is written."""
     before = sorted(os.listdir(job))
-    code, said, _ = outcrop("info", job / "v.sgy")
+    code, output, _ = outcrop("info", job / "v.sgy")
     assert code == 0
-    assert "step 4 (128)" in said
-    code, said, _ = outcrop("info", job / "v.sgy", "--json", "--size", "200ms,1000m")
-    facts = json.loads(said)
+    assert "step 4 (128)" in output
+    code, output, _ = outcrop("info", job / "v.sgy", "--json", "--size", "200ms,1000m")
+    facts = json.loads(output)
     assert facts["axes"]["time"]["count"] == 128
     assert facts["patch"] == {"samples": 50, "traces": 40, "height_ms": 200.0, "width_m": 1000.0}
     assert sorted(os.listdir(job)) == before
 
 
-def test_retrieve_writes_what_it_found(outcrop, job):
-    """The CSV holds as many rows as asked per class; the pictures are there; JSON says the same."""
+def test_retrieve_writes_a_table_and_pictures(outcrop, job):
+    """The CSV has the requested number of rows for each class, pictures are drawn, and JSON has the same numbers."""
     words = ["retrieve", job / "v.outcrop", "--exemplar", "layers=104,360,250", "--exemplar", "salt-dome=108,350,400"]
-    code, said, error = outcrop(*words, "--count", "layers=7,salt-dome=5", "--json")
+    code, output, error = outcrop(*words, "--count", "layers=7,salt-dome=5", "--json")
     assert code == 0, error
     table = pd.read_csv(job / "v.outcrop" / "retrieved.csv")
     assert table["class"].value_counts().to_dict() == {"layers": 7, "salt dome": 5}
-    assert json.loads(said)["classes"]["layers"]["patches"] == 7
+    assert json.loads(output)["classes"]["layers"]["patches"] == 7
     for picture in ("gallery.png", "similarity.png", "section.png"):
         assert (job / "v.outcrop" / picture).stat().st_size > 1000
 
@@ -57,7 +57,7 @@ HEAVY = {"zarr", "sklearn", "numba", "skimage", "matplotlib", "onnxruntime", "to
 
 
 def loaded(*words):
-    """Packages that a command has loaded when it ends."""
+    """Return the packages that a command loaded, and its output."""
     code = (
         "import sys; from outcrop.__main__ import main; sys.argv[0] = 'outcrop'\n"
         "try: main()\n"
@@ -69,33 +69,33 @@ def loaded(*words):
 
 
 def test_version_and_help_load_little():
-    """Both answer at once: what computes is loaded by the command that needs it."""
+    """Packages for computing are loaded only by the commands that need them."""
     assert not loaded("--help")[0] & (HEAVY | {"pandas", "scipy", "xarray", "dask"})
-    found, printed = loaded("--version")
-    assert not found & HEAVY and printed.split() == ["outcrop", oc.__version__]
+    found, output = loaded("--version")
+    assert not found & HEAVY and output.split() == ["outcrop", oc.__version__]
 
 
-def test_info_loads_no_more_than_it_needs(job):
+def test_info_loads_no_package_for_computing(job):
     """A SEG-Y file is described without Zarr, nets, kernels or pictures."""
-    found, printed = loaded("info", job / "v.sgy")
-    assert not found & HEAVY and "inline" in printed
+    found, output = loaded("info", job / "v.sgy")
+    assert not found & HEAVY and "inline" in output
 
 
-def test_synth_names_the_file_it_would_write(outcrop, tmp_path):
-    """Another kind of file is refused with the name to use instead."""
-    code, _, said = outcrop("synth", tmp_path / "x.npy")
-    assert code == 2 and f"write {tmp_path / 'x.sgy'}" in said and not list(tmp_path.iterdir())
+def test_synth_refuses_other_formats(outcrop, tmp_path):
+    """The error proposes a name of a SEG-Y file, and nothing is written."""
+    code, _, error = outcrop("synth", tmp_path / "x.npy")
+    assert code == 2 and f"write {tmp_path / 'x.sgy'}" in error and not list(tmp_path.iterdir())
 
 
-def test_yes_and_no_are_remembered(outcrop, job):
-    """Rejected rows stay away from the next retrievals too, accepted ones stay, until --forget clears the verdicts."""
+def test_verdicts_are_kept(outcrop, job):
+    """Rejected rows are left out of later retrievals and accepted rows stay in, until --forget clears the verdicts."""
     words = ["retrieve", job / "v.outcrop"]
     places = ["--exemplar", "layers=104,360,250", "--exemplar", "salt-dome=108,350,400", "--count", "6"]
     assert outcrop(*words, *places)[0] == 0
     first = pd.read_csv(job / "v.outcrop" / "retrieved.csv")
     yes, no = first["row"][[5, 11]], first["row"][[1, 8]]
-    code, _, said = outcrop(*words, "--accept", ",".join(map(str, yes)), "--reject", no[1])
-    assert code == 0, said
+    code, _, error = outcrop(*words, "--accept", ",".join(map(str, yes)), "--reject", no[1])
+    assert code == 0, error
     assert outcrop(*words, "--reject", no[8])[0] == 0
     assert outcrop(*words, "--count", "9")[0] == 0
     table = pd.read_csv(job / "v.outcrop" / "retrieved.csv")
@@ -106,12 +106,12 @@ def test_yes_and_no_are_remembered(outcrop, job):
     pd.testing.assert_frame_equal(pd.read_csv(job / "v.outcrop" / "retrieved.csv"), first)
 
 
-def test_dry_run_says_the_cost_and_writes_nothing(outcrop, job, tmp_path):
-    """Patches, time and disk before anything starts."""
+def test_dry_run_prints_the_cost_and_writes_nothing(outcrop, job, tmp_path):
+    """A dry run prints patches, time and disk space, and makes no folder."""
     words = ["index", job / "v.sgy", "-o", tmp_path / "x.outcrop", "--size", "48", "--dry-run"]
-    code, printed, said = outcrop(*words, "--json")
+    code, output, error = outcrop(*words, "--json")
     assert code == 0
-    assert "patches of 48 x 48" in said and json.loads(printed)["units"] == int(said.split()[0])
+    assert "patches of 48 x 48" in error and json.loads(output)["units"] == int(error.split()[0])
     assert not (tmp_path / "x.outcrop").exists()
 
 
@@ -125,7 +125,7 @@ def test_a_width_in_metres_follows_the_direction_of_the_sections(outcrop, job, t
 
 
 def test_an_index_opens_one_job_and_plans_one_grid(outcrop, job, tmp_path, monkeypatch):
-    """For a new job and for one that exists; an option that does not fit changes neither folder nor decisions."""
+    """A refused option changes neither the folder nor the decisions, for new and for existing jobs."""
     from outcrop.job.core import Job
     from outcrop.patches.grid import PatchGrid
 
@@ -153,24 +153,24 @@ def test_an_index_opens_one_job_and_plans_one_grid(outcrop, job, tmp_path, monke
 
 
 def test_area_and_horizons_reach_the_grid(outcrop, job, tmp_path):
-    """Options of the command are those of the grid."""
+    """Options of the command are passed to the grid."""
     for name, time in (("top", 100), ("base", 400)):
         lines = [f"{i} {x} {time}" for i in range(100, 112) for x in range(300, 420)]
         (tmp_path / f"{name}.txt").write_text("\n".join(lines))
     words = ["index", job / "v.sgy", "-o", tmp_path / "a.outcrop", "--size", "200ms,800m", "--along", "both"]
     words += ["--inlines", "100,111", "--times", "80,500", "--between", f"{tmp_path}/top.txt,{tmp_path}/base.txt"]
-    code, _, said = outcrop(*words, "--gain", "agc:200")
+    code, _, error = outcrop(*words, "--gain", "agc:200")
     assert code == 2  # 12 inlines cannot hold a crossline patch of 32 traces
-    assert "exceeds" in said
-    code, _, said = outcrop(*[w if w != "both" else "inline" for w in words], "--gain", "agc:200")
-    assert code == 0, said
+    assert "exceeds" in error
+    code, _, error = outcrop(*[w if w != "both" else "inline" for w in words], "--gain", "agc:200")
+    assert code == 0, error
     options = vars(oc.Job(tmp_path / "a.outcrop").plan.index)
     assert options["area"] == {"inline": [100, 111], "time": [80, 500]} and options["gain"] == "agc:200"
-    assert len(options["between"]) == 2 and "patches described" in said
+    assert len(options["between"]) == 2 and "patches described" in error
 
 
 def wrong_inputs(job, folder):
-    """Words of a command and what the one line must say."""
+    """Return wrong commands, each with a part of its error."""
     (folder / "noise.sgy").write_bytes(np.random.default_rng(0).bytes(5000))
     (folder / "empty.sgy").write_bytes(b"")
     (folder / "short.sgy").write_bytes((job / "v.sgy").read_bytes()[:100_000])
@@ -224,25 +224,25 @@ def wrong_inputs(job, folder):
 def test_wrong_input_gets_one_line_and_leaves_nothing(outcrop, job, tmp_path):
     """Exit code 2, one line with the value or the remedy, no traceback, no folder left behind."""
     for words, says in wrong_inputs(job, tmp_path):
-        code, _, said = outcrop(*words)
-        assert code == 2, (words, said)
-        *before, last = said.strip().splitlines()  # the cost may be said before the disk refuses
-        assert len(before) <= 2, (words, said)
-        assert last.startswith("Error: "), (words, said)
-        assert says in last, (words, said)
+        code, _, error = outcrop(*words)
+        assert code == 2, (words, error)
+        *before, last = error.strip().splitlines()  # the cost may be printed before the error
+        assert len(before) <= 2, (words, error)
+        assert last.startswith("Error: "), (words, error)
+        assert says in last, (words, error)
     assert not (tmp_path / "x.outcrop").exists()
 
 
 def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
-    """Exemplars of one class here and of another there make one set of labels, stale when either job changes."""
+    """Exemplars of two jobs give one set of labels, which become stale when either job changes."""
     large, small = tmp_path / "large.outcrop", tmp_path / "small.outcrop"
     for path, size, name in ((large, 48, "other=104,360,250"), (small, 32, "salt dome=108,350,400")):
         words = ["--size", size, "--step", 16, "--every", 2, "--measure", "curvelet-svd"]
         assert outcrop("index", job / "v.sgy", "-o", path, *words)[0] == 0
         assert outcrop("retrieve", path, "--exemplar", name, "--count", 20)[0] == 0
     words = ["label", large, "--with", small, "--lines", "104"]
-    code, _, said = outcrop(*words)
-    assert code == 0, said
+    code, _, error = outcrop(*words)
+    assert code == 0, error
     labels = oc.Job(large).labels
     assert [n for n in labels.attrs["classes"] if n in ("other", "salt dome")] == ["other", "salt dome"]
     assert set(np.unique(labels["label"].sel(inline=104))) == {1, 2}
@@ -250,31 +250,31 @@ def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
     assert outcrop("retrieve", small, "--exemplar", "salt dome=106,352,400")[0] == 0
     assert status(outcrop, large)["lines"] == {"total": 12, "labelled": 1, "stale": 1, "confirmed": 0}
     assert outcrop(*words)[0] == 0 and status(outcrop, large)["lines"]["stale"] == 0
-    code, _, said = outcrop(*words, "--mapping", "paper")
-    assert code == 2 and "patches of one job" in said
+    code, _, error = outcrop(*words, "--mapping", "paper")
+    assert code == 2 and "patches of one job" in error
     datasets.write_synthetic(tmp_path / "w.sgy", (4, 80, 80), seed=2)
     outcrop("index", tmp_path / "w.sgy", "-o", tmp_path / "w.outcrop", "--size", 32)
-    code, _, said = outcrop("label", large, "--with", tmp_path / "w.outcrop")
-    assert code == 2 and "another volume" in said
+    code, _, error = outcrop("label", large, "--with", tmp_path / "w.outcrop")
+    assert code == 2 and "another volume" in error
 
 
 def status(outcrop, path):
-    """Answer of `outcrop status --json`."""
-    code, said, error = outcrop("status", path, "--json")
+    """Return the result of `outcrop status --json`."""
+    code, output, error = outcrop("status", path, "--json")
     assert code == 0, error
-    return json.loads(said)
+    return json.loads(output)
 
 
-def test_a_job_in_the_shell(outcrop, job, tmp_path):
-    """Decide, label, look, hand over: every command of a job, and what they say of lines, writers and sizes."""
+def test_all_commands_on_one_job(outcrop, job, tmp_path):
+    """Exemplars, labels, exports, decisions and cleaning: every command, and the counts that it prints."""
     path = tmp_path / "s.outcrop"
     places = ["--exemplar", "salt-dome=108,350,400", "--exemplar", "other=104,360,250"]
     assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 24, "--every", 2)[0] == 0
-    code, _, said = outcrop("retrieve", path, *places, "--count", 8, "--diverse")
-    assert code == 0 and said.count("--diverse") == 1
+    code, _, error = outcrop("retrieve", path, *places, "--count", 8, "--diverse")
+    assert code == 0 and error.count("--diverse") == 1
     assert outcrop("label", path, "--lines", "104,105", "--device", "cpu")[0] == 0
     found = status(outcrop, path)
-    assert found["next"] == f"outcrop label {path}"  # ten lines are left
+    assert found["next"] == f"outcrop label {path}"  # ten lines are not labelled
     assert found["lines"] == {"total": 12, "labelled": 2, "stale": 0, "confirmed": 0} and found["classes"] == {
         "salt dome": 1,
         "other": 2,
@@ -282,15 +282,15 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     assert found["retrieved"] == {"salt dome": 8, "other": 8} and found["background"] == "other"
     assert outcrop("label", path, "--lines", "104", "--max-error", "0.05")[0] == 0
     assert status(outcrop, path)["lines"] == {"total": 12, "labelled": 2, "stale": 0, "confirmed": 0}
-    code, _, said = outcrop("export", path, tmp_path / "l.sgy")
-    assert code == 0 and "2 of 12 lines labelled, 10 missing" in said
+    code, _, error = outcrop("export", path, tmp_path / "l.sgy")
+    assert code == 0 and "2 of 12 lines labelled, 10 missing" in error
     assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 20, "--every", 2)[0] == 0
     assert outcrop("retrieve", path, "--remove", "salt-dome=108,350,400", "--exemplar", "salt dome=108,352,400")[0] == 0
     assert status(outcrop, path)["decisions"]["exemplars"] == 2
-    code, _, said = outcrop("export", path, tmp_path / "m.sgy")
-    assert code == 2 and "--stale" in said and not (tmp_path / "m.sgy").exists()
-    code, said, _ = outcrop("decisions", path)
-    assert code == 0 and "108, 352, 400" in said and "shell" in said
+    code, _, error = outcrop("export", path, tmp_path / "m.sgy")
+    assert code == 2 and "--stale" in error and not (tmp_path / "m.sgy").exists()
+    code, output, _ = outcrop("decisions", path)
+    assert code == 0 and "108, 352, 400" in output and "shell" in output
     removed = [row for row in json.loads(outcrop("decisions", path, "--json")[1]) if row["what"] == "remove"]
     assert [(row["class"], row["where"]) for row in removed] == [("salt dome", "108, 350, 400")]
     assert outcrop("decisions", path, "--undo")[0] == 0
@@ -300,68 +300,68 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     assert outcrop("decisions", other, "--import", tmp_path / "d.jsonl")[0] == 0
     assert status(outcrop, other)["decisions"] == status(outcrop, path)["decisions"]
     assert outcrop("label", other, "--lines", "104", "--min-confidence", "0")[0] == 0
-    code, said, error = outcrop("evaluate", path, "--against", other, "--json")
+    code, output, error = outcrop("evaluate", path, "--against", other, "--json")
     assert code == 0, error
-    assert json.loads(said)["lines"] == [104]
+    assert json.loads(output)["lines"] == [104]
     third = tmp_path / "t.outcrop"
-    code, _, said = outcrop("label", job / "v.sgy", "-o", third, "--mapper", other, "--lines", "104")
-    assert code == 0, said
+    code, _, error = outcrop("label", job / "v.sgy", "-o", third, "--mapper", other, "--lines", "104")
+    assert code == 0, error
     first, second = (oc.Job(p).labels["label"].sel(inline=104).values for p in (other, third))
     assert (first == second).mean() > 0.95  # a borrowed mapper knows what classes look like, not where they lie
-    code, said, _ = outcrop("clean", path, "--json")
-    assert code == 0 and not any(row["removed"] for row in json.loads(said))
+    code, output, _ = outcrop("clean", path, "--json")
+    assert code == 0 and not any(row["removed"] for row in json.loads(output))
     assert outcrop("clean", path, "--remove")[0] == 0
     assert status(outcrop, path)["lines"]["labelled"] == 2
 
 
 def test_a_class_that_takes_most_of_the_index_is_warned_about(outcrop, job, tmp_path):
-    """So is a job without a background."""
+    """A job without a background gives a warning too."""
     path = tmp_path / "w.outcrop"
     assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 24, "--every", 2)[0] == 0
     n = len(oc.Job(path).grid())
     places = ["--exemplar", "salt-dome=108,350,400", "--exemplar", "reef=104,360,250"]
-    code, _, said = outcrop("retrieve", path, *places, "--count", f"salt-dome={n * 2 // 3},reef=3")
-    assert code == 0 and "takes" in said and "--background" in said
+    code, _, error = outcrop("retrieve", path, *places, "--count", f"salt-dome={n * 2 // 3},reef=3")
+    assert code == 0 and "takes" in error and "--background" in error
 
 
-def test_one_thing_is_counted_in_the_singular(outcrop, job, tmp_path):
-    """One exemplar, one decision; no class is said to be called fault where none is."""
+def test_messages_use_the_singular(outcrop, job, tmp_path):
+    """One exemplar is written in the singular; a job without classes has an error of its own."""
     words = ["index", job / "v.sgy", "-o", tmp_path / "n.outcrop", "--size", 48, "--step", 24, "--every", 4]
     with oc.Job(tmp_path / "n.outcrop", volume=job / "v.sgy") as one:
         one.choose_index(size=48, step=24, every=4)
-        code, _, said = outcrop("faults", one.path, "-o", tmp_path / "f.csv")
-        assert code == 2 and "No class of" in said and "it has no class yet" in said
+        code, _, error = outcrop("faults", one.path, "-o", tmp_path / "f.csv")
+        assert code == 2 and "No class of" in error and "it has no class yet" in error
         one.add_exemplar("salt dome", (108, 350, 400))
-    code, _, said = outcrop(*words)
-    assert code == 0 and "kept: 1 exemplar\n" in said
+    code, _, error = outcrop(*words)
+    assert code == 0 and "kept: 1 exemplar\n" in error
     assert "1 exemplar;" in outcrop("status", tmp_path / "n.outcrop")[1]
 
 
-def test_tables_in_a_pipe_lose_no_figure(capsys):
-    """However many columns a table has, every value of it is printed whole."""
+def test_tables_in_a_pipe_are_complete(capsys):
+    """Every value is printed in full, with any number of columns."""
     frame = pd.DataFrame([{f"a column with a long name {i}": i + 0.125 for i in range(30)} | {"none": np.nan}])
     show_frame(frame, "wide")
-    said = capsys.readouterr().out
-    assert all(f"{i}.125" in said for i in range(30))
-    assert "nan" not in said
+    output = capsys.readouterr().out
+    assert all(f"{i}.125" in output for i in range(30))
+    assert "nan" not in output
 
 
 @pytest.mark.skipif(not DATA, reason="needs the real data in OUTCROP_DATA")
 def test_real_file_from_index_to_export(outcrop, tmp_path):
-    """Two whole F3 inlines: index, retrieve, label, export; segyio reads the labels back, headers and all."""
+    """Index, retrieve, label and export two F3 inlines; segyio reads labels and headers back."""
     source = Path(str(DATA)) / "segy" / "f3_inlines_110_111.sgy"
-    code, _, said = outcrop("index", source, "-o", tmp_path / "f3.outcrop", "--step", "66")
-    assert code == 0, said
+    code, _, error = outcrop("index", source, "-o", tmp_path / "f3.outcrop", "--step", "66")
+    assert code == 0, error
     words = ["--exemplar", "chaotic=110,420,1272", "--exemplar", "other=110,600,752", "--count", "12"]
     code, _, _ = outcrop("retrieve", tmp_path / "f3.outcrop", *words)
     assert code == 0
     table = pd.read_csv(tmp_path / "f3.outcrop" / "retrieved.csv")
     assert table.groupby("class").weight.apply(lambda s: s.is_monotonic_decreasing).all()
     for words in (["label", "--lines", "110"], ["evaluate", "--lines", "110", "--json"], ["status"]):
-        code, _, said = outcrop(words[0], tmp_path / "f3.outcrop", *words[1:])
-        assert code == 0, said
-    code, _, said = outcrop("export", tmp_path / "f3.outcrop", tmp_path / "labels.sgy")
-    assert code == 0, said
+        code, _, error = outcrop(words[0], tmp_path / "f3.outcrop", *words[1:])
+        assert code == 0, error
+    code, _, error = outcrop("export", tmp_path / "f3.outcrop", tmp_path / "labels.sgy")
+    assert code == 0, error
     with (
         segyio.open(tmp_path / "labels.sgy", ignore_geometry=True) as ours,
         segyio.open(source, ignore_geometry=True) as theirs,
@@ -372,7 +372,7 @@ def test_real_file_from_index_to_export(outcrop, tmp_path):
 
 
 def test_a_survey_is_never_replaced(outcrop, tmp_path):
-    """Neither by a synthetic one nor by decisions; what Outcrop wrote before is."""
+    """Neither a synthetic volume nor decisions replace it; a file that Outcrop wrote is replaced."""
     from outcrop.volumes import segy_headers
 
     out = tmp_path / "real.sgy"
@@ -393,16 +393,16 @@ def test_a_survey_is_never_replaced(outcrop, tmp_path):
 
 
 def test_a_first_job_needs_no_index(outcrop, job, tmp_path):
-    """Label takes a volume and exemplars; what comes next is said by status, before and after."""
+    """Label takes a volume and exemplars; status names the next command before and after."""
     path = tmp_path / "first.outcrop"
-    code, _, said = outcrop("label", job / "v.sgy", "-o", path, "--lines", 104)
-    assert code == 2 and "add --exemplar CLASS=INLINE,CROSSLINE,TIME" in said
+    code, _, error = outcrop("label", job / "v.sgy", "-o", path, "--lines", 104)
+    assert code == 2 and "add --exemplar CLASS=INLINE,CROSSLINE,TIME" in error
     assert status(outcrop, path)["next"].endswith("--exemplar CLASS=INLINE,CROSSLINE,TIME")
     places = ["--exemplar", "salt dome=104,350,400", "--exemplar", "other=104,360,250"]
     assert outcrop("label", path, *places, "--lines", 104)[0] == 0
     found = status(outcrop, path)
     assert found["lines"]["labelled"] == 1 and not found["index"]["finished"] and found["decisions"]["exemplars"] == 2
-    code, _, said = outcrop("label", path, "--exemplar", "fault=104,340,300", "--dry-run")
-    assert code == 2 and "decides nothing" in said
-    code, _, said = outcrop("label", path, "--exemplar", "fault=104,340,300", "--exemplar", "fault=99,340,300")
-    assert code == 2 and status(outcrop, path)["decisions"]["exemplars"] == 2  # one place is wrong: neither is taken
+    code, _, error = outcrop("label", path, "--exemplar", "fault=104,340,300", "--dry-run")
+    assert code == 2 and "decides nothing" in error
+    code, _, error = outcrop("label", path, "--exemplar", "fault=104,340,300", "--exemplar", "fault=99,340,300")
+    assert code == 2 and status(outcrop, path)["decisions"]["exemplars"] == 2  # one position is wrong: neither is added

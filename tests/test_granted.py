@@ -198,7 +198,7 @@ def test_a_job_has_at_most_254_classes(made, tmp_path):
 
 
 def test_an_exemplar_is_removed_by_its_id(made, tmp_path):
-    """The table of decisions shows the class and the place of the removed exemplar."""
+    """The table of decisions shows the class and the position of the removed exemplar."""
     with oc.Job(tmp_path / "a.outcrop", volume=made / "v.sgy") as job:
         job.remove_exemplar(job.add_exemplar("fault", (LINE, 350, 200)))
         assert not job.plan.state.exemplars
@@ -236,7 +236,7 @@ def test_a_job_in_depth_stays_in_depth(tmp_path, outcrop):
     survey, path = tmp_path / "s.sgy", tmp_path / "s.outcrop"
     assert outcrop("synth", survey, "--shape", "4,100,96")[0] == 0
     assert outcrop("index", survey, "-o", path, "--size", 48, "--domain", "depth")[0] == 0
-    assert "other samples" not in "".join(map(str, outcrop("index", survey, "-o", path, "--size", 48)))
+    assert "changed" not in "".join(map(str, outcrop("index", survey, "-o", path, "--size", 48)))
     with oc.Job(path) as job:
         assert job.volume.dims[2] == "depth"
         lines, traces, depths = (job.axes[k].tolist() for k in range(3))

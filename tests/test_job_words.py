@@ -49,7 +49,7 @@ def test_an_interrupt_is_reported_in_one_line(outcrop, folder, tmp_path, monkeyp
 
     monkeypatch.setattr("outcrop.retrieval.index.map_blocks", interrupted)
     code, _, error = outcrop("index", folder / "v.sgy", "-o", tmp_path / "i.outcrop", "--size", "32", "--step", "16")
-    assert code == 130 and error.splitlines()[-1] == "Error: Interrupted; run the same command again and it goes on."
+    assert code == 130 and error.splitlines()[-1] == "Error: Interrupted; run the same command again to resume it."
 
 
 def test_an_interrupt_while_loading_is_no_traceback(tmp_path):

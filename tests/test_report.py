@@ -26,7 +26,7 @@ class Page(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
-        """Note a tag."""
+        """Record a tag."""
         self.tags.append((tag, dict(attrs)))
         if tag not in ("meta", "link", "img"):
             self.open.append(tag)
@@ -36,13 +36,13 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        """Note text."""
+        """Record text."""
         self.text.append(data)
 
 
 @pytest.fixture
 def page(tmp_path):
-    """A report with everything in it."""
+    """Write a report with every kind of content; return the parsed page."""
     ax = new_axes(figsize=(3, 2))
     ax.plot([1, 2, 3])
     Image.fromarray(np.arange(12, dtype=np.uint8).reshape(3, 4)).save(tmp_path / "a.png")
@@ -99,7 +99,7 @@ def test_a_failed_report_keeps_the_old_one(tmp_path):
     before = path.read_bytes()
     with pytest.raises(TypeError, match="cannot show 3"):
         write_report(path, title="new", sections={"a": 3})
-    with pytest.raises(ValueError, match=r"a\.txt is no picture"):
+    with pytest.raises(ValueError, match=r"a\.txt is not a picture"):
         write_report(path, title="new", sections={"a": Path("a.txt")})
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["report.html"]

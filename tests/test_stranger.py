@@ -180,7 +180,7 @@ def test_the_error_of_undo_names_who_can_undo(job, outcrop, who):
             outcrop("decisions", job.path, "--undo")
     error = " ".join(outcrop("decisions", job.path, "--undo")[2].split())
     assert ("that person can undo it" in error) == bool(who)
-    assert ("or here once that program is closed" in error) != bool(who)
+    assert ("or here after that program is closed" in error) != bool(who)
 
 
 def test_strokes_outside_the_area_give_a_note_and_no_labels(job):

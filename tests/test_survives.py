@@ -134,7 +134,7 @@ def test_a_full_disk_stops_with_one_line_and_a_usable_job(survey, stage, most_by
     remove(job_folder / made)
     code, _, output = run(job_folder, STAGES[stage], most_bytes=most_bytes)
     assert code == 2, output
-    assert output.splitlines()[-1].startswith("Error: A file may not grow"), output
+    assert output.splitlines()[-1].startswith("Error: The file exceeds the size limit"), output
     assert "Traceback" not in output
     assert not list(job_folder.rglob("*.part"))
     assert run(job_folder, STAGES[stage])[0] == 0

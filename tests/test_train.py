@@ -112,8 +112,8 @@ def test_refuses_wrong_training_input(patches, tmp_path):
         (lambda: train(patches, tmp_path / "n.npz", epochs=0), "choose 1 or more"),
         (lambda: train(tmp_path / "none", tmp_path / "n.npz"), "no training set"),
         (lambda: train(patches, tmp_path / "n.npz", device="abacus"), "Device 'abacus' cannot be used"),
-        (lambda: open_net(tmp_path / "none.npz"), "holds no net"),
-        (lambda: open_net(patches / "classes.toml"), "holds no net"),
+        (lambda: open_net(tmp_path / "none.npz"), "not a file with a net"),
+        (lambda: open_net(patches / "classes.toml"), "not a file with a net"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()

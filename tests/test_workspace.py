@@ -1,4 +1,4 @@
-"""A job folder has files that appear whole, and notices that a volume changed."""
+"""A job folder is written atomically, and changes of a volume are detected."""
 
 import contextlib
 import errno
@@ -14,7 +14,7 @@ from outcrop.storage.workspace import FORMAT, DoneLog, Workspace, damage, finger
 
 
 def test_reads_back_what_it_wrote(tmp_path):
-    """Tables come back; the program's version stands beside them."""
+    """The tables of job.toml are read back, with the version of the format."""
     job = Workspace(tmp_path)
     job.write({"index": {"size": [99, 99], "gain": "agc:500", "name": "Brønn ß"}})
     assert job.read()["index"] == {"size": [99, 99], "gain": "agc:500", "name": "Brønn ß"}
@@ -26,7 +26,7 @@ def test_reads_back_what_it_wrote(tmp_path):
     [(None, "not a job folder"), ("format = 99", "format 99"), ("format = [", "cannot be read"), ("", "format None")],
 )
 def test_refuses_a_job_it_cannot_read(tmp_path, text, says):
-    """No job, another version, broken TOML: one clear line each."""
+    """A missing job, another version and damaged TOML each give one line."""
     if text is not None:
         (tmp_path / "job.toml").write_text(text)
     with pytest.raises(ValueError, match=says):
@@ -34,7 +34,7 @@ def test_refuses_a_job_it_cannot_read(tmp_path, text, says):
 
 
 def test_files_appear_whole_or_not_at_all(tmp_path):
-    """An error while writing leaves the old file and nothing else."""
+    """An error while writing keeps the old file and leaves no other file."""
     target = tmp_path / "file"
     target.write_text("old")
     with pytest.raises(RuntimeError), whole_file(target) as aside:
@@ -45,7 +45,7 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
 
 
 def test_a_rename_that_is_refused_for_a_moment_is_tried_again(tmp_path, monkeypatch):
-    """As on Windows while a reader has the file open; one that stays refused is an error, and the old file stays."""
+    """Windows refuses it while a reader has the file open; after a second it is an error, and the old file is kept."""
     target, replace, refused = tmp_path / "file", os.replace, [2]
     target.write_text("old")
 
@@ -65,8 +65,8 @@ def test_a_rename_that_is_refused_for_a_moment_is_tried_again(tmp_path, monkeypa
     assert target.read_text() == "new" and os.listdir(tmp_path) == ["file"]
 
 
-def test_an_empty_folder_gives_way(tmp_path):
-    """A folder can be written where an empty one is, also where renaming replaces none."""
+def test_an_empty_folder_is_replaced(tmp_path):
+    """A folder replaces an empty one, also on systems where renaming does not replace folders."""
     target = tmp_path / "a.zarr"
     target.mkdir()
     with whole_file(target) as aside:
@@ -76,14 +76,14 @@ def test_an_empty_folder_gives_way(tmp_path):
 
 
 def leave(path):
-    """Die while a file is being written."""
+    """Exit while a file is being written."""
     with whole_file(path) as aside:
         aside.write_text("half")
         os._exit(1)
 
 
 def test_writers_do_not_disturb_each_other(tmp_path):
-    """Two threads write the same file at once: both finish, the last one stays, nothing else is left."""
+    """Two threads write one file at once: both finish, the last one is kept, no other file is left."""
     target, both = tmp_path / "file", threading.Barrier(2)
 
     def write(text):
@@ -97,8 +97,8 @@ def test_writers_do_not_disturb_each_other(tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_the_next_writer_clears_what_the_dead_left_and_no_more(tmp_path):
-    """A file half written by a dead process goes; those of the living, other hosts and other names stay."""
+def test_the_next_writer_removes_only_files_of_dead_processes(tmp_path):
+    """Temporary files of running processes, of other hosts and with other names stay."""
     target = tmp_path / "file"
     dead = multiprocessing.get_context("spawn").Process(target=leave, args=(target,))
     dead.start()
@@ -112,8 +112,8 @@ def test_the_next_writer_clears_what_the_dead_left_and_no_more(tmp_path):
     assert set(os.listdir(tmp_path)) == {"file", *others}
 
 
-def test_of_two_folders_the_first_stays(tmp_path):
-    """A folder that appeared meanwhile is kept without a word; one that was there before is not replaced."""
+def test_of_two_folders_the_first_is_kept(tmp_path):
+    """A folder made meanwhile is kept without an error; a folder that existed before is an error."""
     target = tmp_path / "a.zarr"
     for ours, error in (("second", None), ("third", OSError)):
         with pytest.raises(error) if error else contextlib.nullcontext(), whole_file(target) as aside:
@@ -126,8 +126,8 @@ def test_of_two_folders_the_first_stays(tmp_path):
         assert os.listdir(tmp_path) == ["a.zarr"]
 
 
-def test_a_line_cut_short_counts_for_nothing(tmp_path):
-    """A number that a full disk cut short is neither taken for another nor runs into the next one."""
+def test_a_line_that_was_cut_off_is_ignored(tmp_path):
+    """A number that a full disk cut off is not read as another number and does not join the next one."""
     log = DoneLog(tmp_path / "x.done")
     log.add(12)
     with open(log.path, "a") as handle:
@@ -141,7 +141,7 @@ def test_a_line_cut_short_counts_for_nothing(tmp_path):
 
 
 def test_nothing_is_written_through_a_link(tmp_path):
-    """A job whose files lead out of its folder is not written."""
+    """A file of a job that is a link out of its folder is not written."""
     job = Workspace(tmp_path / "a.outcrop")
     job.path.mkdir()
     (job / "log.jsonl").symlink_to(tmp_path / "elsewhere")

@@ -1,8 +1,8 @@
 """Run a quick check of changes: style, types, import order, vocabulary, and the tests of changed modules.
 
 ``python tools/check.py [REVISION]`` compares the working tree with a revision, by default `main` where it exists and is
-not the current commit, `HEAD` otherwise. Tests are the doctests of the changed modules and every test file that changed
-or imports a changed module itself; `--print` only lists them. ``make test`` runs all of them.
+not the current commit, otherwise `HEAD`. It runs the doctests of the changed modules, the changed test files, and a few
+test files that import changed modules; `--print` only lists them. ``make test`` runs all tests.
 """
 
 import re
@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 SLOW = {"test_experiments_mapping", "test_experiments_training", "test_stateful", "test_survives", "test_fuzz"}
-MOST = 6  # further test files, sorted by the number of changed modules that they import
+MOST = 6  # largest number of unchanged test files to run
 
 
 def git(*words):

@@ -1,10 +1,10 @@
-"""Compute digests of features, retrieved rows, scores and labels, to check whether code changed a result.
+"""Compute digests of features, retrieved rows, scores and labels, to find changes of results.
 
 ``python tools/digests.py`` prints them, ``--check`` compares them with `tools/digests.txt`.
 
-The synthetic volume is always used, F3 sections 310 and 330 where OUTCROP_DATA names their folder. Values
-are rounded, so that the order of a sum does not matter; the committed digests are of one x86-64 machine with
-OMP_NUM_THREADS=1, and another processor may round a value the other way.
+The synthetic volume is always used, F3 sections 310 and 330 if OUTCROP_DATA names their folder. Values are rounded,
+because the last digits depend on the order of a sum. The committed digests are of one x86-64 machine with
+OMP_NUM_THREADS=1; another processor may round a value differently.
 """
 
 import hashlib
@@ -29,10 +29,10 @@ MAPPERS = {
 
 
 def digest(values, decimals=None):
-    """Return the beginning of the SHA-256 of an array; floating-point values are rounded first."""
+    """Return the first 16 digits of the SHA-256 of an array; floating-point values are rounded first."""
     values = np.asarray(values)
     if decimals is not None:
-        values = np.round(values.astype(np.float64), decimals) + 0.0  # no negative zero
+        values = np.round(values.astype(np.float64), decimals) + 0.0  # turns -0.0 into 0.0
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:16]
 
 

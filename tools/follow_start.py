@@ -2,8 +2,8 @@
 
     python tools/follow_start.py [--keep FOLDER]
 
-Every ``bash`` block of the page is run, in order, by one shell. The folder holds nothing but this checkout, under the
-name that the page gives it.
+One shell runs all ``bash`` blocks of the page in their order. The folder contains only this checkout, under the name
+that the page uses.
 """
 
 import argparse
@@ -25,7 +25,7 @@ LEAST_SCORE = 0.7  # mean IoU of the two labelled lines; .75 when the page was w
 def main():
     """Run all blocks of the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", type=Path, help="an empty folder to work in, which stays")
+    parser.add_argument("--keep", type=Path, help="work in this empty folder, and keep it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="first hour ") as folder:
         work = options.keep or Path(folder)
@@ -33,9 +33,9 @@ def main():
         (work / "outcrop").symlink_to(ROOT)
         total = follow(blocks(PAGE.read_text(encoding="utf-8")), work)
         score = mean_iu(work)
-    print(f"From nothing to a labelled line of mean IU {score:.2f} in {total / 60:.1f} minutes")
+    print(f"All blocks in {total / 60:.1f} minutes; mean IoU of the labels {score:.2f}")
     if score < LEAST_SCORE:
-        sys.exit(f"That is less than {LEAST_SCORE}.")
+        sys.exit(f"The mean IoU is below {LEAST_SCORE}.")
 
 
 def blocks(text):

@@ -65,7 +65,7 @@ def public_names(name: str) -> list[str]:
 
 
 def report() -> Iterator[str]:
-    """Yield the counts, one line each."""
+    """Yield one line for each kind of count."""
     texts = {path.relative_to(PACKAGE): path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
     code = {path: code_lines(text) for path, text in texts.items()}
     rooms: Counter[str] = Counter()

@@ -22,13 +22,13 @@ ROWS = [
     ["arrays", "parallel", "storage", "words"],
 ]
 NAMES = [
-    "who uses it",
-    "one way in: decisions, stages, the folder",
-    "scores, figures, files",
-    "pixels and geology",
-    "weak labels, then scores of pixels",
-    "what a patch or a section looks like",
-    "samples",
+    "user interfaces and experiments",
+    "jobs: decisions, stages, the job folder",
+    "scores, figures, files, nets",
+    "labels of samples, faults and geobodies",
+    "weak labels, then scores of samples",
+    "features of patches and sections",
+    "volumes and patches",
     "arrays, threads, files, words",
 ]
 WIDTH, LEFT, PAD, LINE = 980, 12, 8, 15

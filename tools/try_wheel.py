@@ -3,8 +3,8 @@
     python tools/try_wheel.py                                  # the newest dependencies
     python tools/try_wheel.py --oldest --tests tests/test_segy.py ...   # the oldest that pyproject.toml allows
 
-It looks for every file of the package in the wheel, runs ``outcrop demo``, scores its labels against the truth, and
-asks the page for an answer. With ``--tests`` the given tests run on the installed wheel.
+The script checks that the wheel contains every file of the package, runs ``outcrop demo``, scores its labels against
+the truth, and opens the page. With ``--tests`` the given tests run on the installed wheel.
 """
 
 import argparse
@@ -25,13 +25,15 @@ import outcrop as oc
 labels, truth = (oc.open_volume(path).values.astype(int) for path in ("demo/labels.sgy", "demo/synthetic.truth.sgy"))
 print(oc.pixel_scores(labels, truth)["MIU"])
 """
-LEAST_SCORE = 0.7  # mean IU of the demo's labels; .77 with the newest dependencies
+LEAST_SCORE = 0.7  # mean IoU of the demo's labels; .77 with the newest dependencies
 
 
 def main():
     """Build, install and try the wheel according to the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--oldest", action="store_true", help="the oldest dependencies that pyproject.toml allows")
+    parser.add_argument(
+        "--oldest", action="store_true", help="install the oldest dependencies that pyproject.toml allows"
+    )
     parser.add_argument("--tests", nargs="*", default=[], help="test files to run on the installed wheel")
     options = parser.parse_args()
     begin = time.monotonic()
@@ -83,16 +85,16 @@ def use(place, python):
     work = place / "my wörk"
     work.mkdir()
     version = re.search(r'__version__ = "(.+)"', (ROOT / "src/outcrop/__init__.py").read_text(encoding="utf-8"))
-    said = run(python, "-m", "outcrop", "--version", cwd=work, capture_output=True, text=True).stdout
-    if version is None or said.split() != ["outcrop", version[1]]:
-        sys.exit(f"outcrop --version says {said!r}.")
+    shown = run(python, "-m", "outcrop", "--version", cwd=work, capture_output=True, text=True).stdout
+    if version is None or shown.split() != ["outcrop", version[1]]:
+        sys.exit(f"outcrop --version prints {shown!r}.")
     run(python, "-m", "outcrop", "--help", cwd=work, stdout=subprocess.DEVNULL)
     begin = time.monotonic()
     run(python, "-m", "outcrop", "demo", cwd=work, stdout=subprocess.DEVNULL)
     score = float(run(python, "-c", SCORE, cwd=work, capture_output=True, text=True).stdout)
-    print(f"demo in {duration(begin)}, mean IU {score:.3f}")
+    print(f"demo in {duration(begin)}, mean IoU {score:.3f}")
     if score < LEAST_SCORE:
-        sys.exit(f"The demo's labels reach a mean IU of {score:.3f}, less than {LEAST_SCORE}.")
+        sys.exit(f"The demo's labels reach a mean IoU of {score:.3f}, less than {LEAST_SCORE}.")
     command = [python, "-m", "outcrop", "app", "demo/synthetic.outcrop", "--no-browser", "--port", "0"]
     with subprocess.Popen(command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as page:
         try:
@@ -100,7 +102,7 @@ def use(place, python):
             status = urllib.request.urlopen(address, timeout=60).status
         finally:
             page.kill()
-    print(f"the page answers: {status}")
+    print(f"the page answers with status {status}")
 
 
 def run(*command, **options):

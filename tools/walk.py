@@ -1,8 +1,8 @@
-"""Count what four commands do on a survey of eight lines: jobs opened, grids planned, files parsed, traces read.
+"""Count the work of four commands on a survey of eight lines: jobs opened, grids planned, files parsed, traces read.
 
-Run ``python tools/walk.py``: a synthetic SEG-Y file goes through ``index`` (twice), ``retrieve``, ``label`` and
-``export`` in this process, every file in a temporary folder, and one table is printed. ``traces`` counts the traces
-read from the file; a trace that is read twice counts twice.
+``python tools/walk.py`` runs ``index`` (twice), ``retrieve``, ``label`` and ``export`` on a synthetic SEG-Y file in a
+temporary folder, in this process, and prints one table. ``traces`` counts the traces read from the file; a trace that
+is read twice counts twice.
 """
 
 import contextlib

@@ -23,7 +23,7 @@ def array_namespace(x: Any) -> Any:
 
 
 def as_floats(x: Any) -> tuple[Array, Any]:
-    """Return the input as an array and its namespace; float64 stays float64, other types become float32.
+    """Return the input as a floating-point array, and its namespace; float64 is kept, other types become float32.
 
     Examples
     --------

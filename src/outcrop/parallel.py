@@ -69,7 +69,7 @@ def spans(n: int, size: int) -> list[slice]:
 
 
 def memory_budget(text: str | int | None = None) -> int:
-    """Convert a memory size such as 2GB to bytes; by default return a quarter of the machine (or of the container).
+    """Convert a memory size such as 2GB to bytes; the default is a quarter of the memory of the machine or container.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def _any_thread_may_limit() -> None:
 
 @contextlib.contextmanager
 def cluster(*, workers: int | None = None, scheduler: str | None = None, memory: int | None = None) -> Iterator[Any]:
-    """Open a Dask client; give None if no cluster is requested, so that threads of this process work.
+    """Yield a Dask client; None if no cluster is requested, so that threads of this process are used.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def cluster(*, workers: int | None = None, scheduler: str | None = None, memory:
 
 
 def inference_options() -> Any:
-    """Return options of an onnxruntime session: one thread, because `map_blocks` spreads work over threads.
+    """Return options of an onnxruntime session with one thread, because `map_blocks` distributes work over threads.
 
     Examples
     --------
@@ -251,8 +251,8 @@ def map_blocks(
     """Yield `function(block)` for every block, in order, computed by threads or a Dask cluster.
 
     Each worker gets one BLAS thread, because more make stacks of small matrices up to 90 times slower. At most two
-    blocks per worker are in flight, so memory does not grow with the number of blocks. Inside a block, it uses at most
-    that block's share of the cores.
+    blocks per worker are in flight, so memory does not grow with the number of blocks. A call inside a block uses at
+    most that block's share of the cores.
 
     Parameters
     ----------

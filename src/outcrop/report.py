@@ -127,7 +127,7 @@ def _render(item: Any) -> str:
 
 
 def _table(frame: pd.DataFrame) -> str:
-    """Return the HTML of a DataFrame, numbers aligned right; an index is shown if it has a name or is no range."""
+    """Return the HTML of a DataFrame with numbers aligned right; its index is shown if it has a name or is no range."""
     if frame.index.name is not None or not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index()
     numeric = [pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind) for kind in frame.dtypes]
@@ -179,7 +179,7 @@ def _picture(picture: Any) -> tuple[str, bytes, str]:
     """Return the type and bytes of a figure, axes or picture file, and its width as an HTML attribute."""
     if isinstance(picture, Path):
         if picture.suffix.lower() not in PICTURES:
-            raise ValueError(f"{picture} is no picture for a report; give one of {', '.join(PICTURES)}.")
+            raise ValueError(f"{picture} is not a picture for a report; give a file of type {', '.join(PICTURES)}.")
         return PICTURES[picture.suffix.lower()], picture.read_bytes(), ""
     figure = getattr(picture, "figure", picture)
     if not hasattr(figure, "savefig"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 CHANNELS = (16, 32, 64, 128)
-SEEN = 12_000  # patches in all epochs together; two minutes on two cores for patches of 64 x 64
+SEEN = 12_000  # default number of patches in all epochs; two minutes on two cores for patches of 64 x 64
 BATCH, RATE = 16, 3e-3  # patches per step; initial learning rate, which falls to zero along a cosine
 HALVED = 2 ** (len(CHANNELS) - 1)  # height and width of the net's input must be multiples of it
 
@@ -38,7 +38,7 @@ class Net:
         self.module, self.classes_ = module, list(classes)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return metadata and arrays of the net, for a digest; `train` saves the net in a file."""
+        """Return metadata and arrays of the net, from which a digest is made; `train` saves the net in a file."""
         arrays = {name: value.cpu().numpy() for name, value in self.module.state_dict().items()}
         return {"kind": type(self).__name__, "classes": self.classes_}, arrays
 
@@ -53,7 +53,7 @@ class Net:
             return np.asarray(_forward(self.module, images).softmax(1).movedim(1, -1).cpu())
 
     def votes(self, section: npt.ArrayLike, line: float | None = None) -> np.ndarray:
-        """Return the probability of every class on a section of (n_samples, n_traces), with traces first."""
+        """Return the probability of every class on a section (n_samples, n_traces); traces are the first axis."""
         probabilities: np.ndarray = self.scores(np.asarray(section)[None])[0]
         return probabilities.swapaxes(0, 1)
 
@@ -88,7 +88,7 @@ def train(
     -------
     Net
     """
-    from outcrop.export.training_set import TrainingSet  # here: arrays can be learnt from without pandas
+    from outcrop.export.training_set import TrainingSet  # imported here: `train_on_arrays` needs no pandas
 
     _torch()
     data = TrainingSet(folder, "train")
@@ -153,13 +153,14 @@ def open_net(path: str | Path, *, device: str = "cpu") -> Net:
     _torch()
     about = _about(path)
     if about is None:
-        raise ValueError(f"{path} holds no net; train one with 'outcrop train'.")
+        raise ValueError(f"{path} is not a file with a net; train one with 'outcrop train'.")
     module = _to(_unet(len(about["classes"])), device)
     _resume(path, about, module)
     return Net(module, about["classes"])
 
 
 def _torch() -> Any:
+    """Return torch; ImportError with the remedy if torch or monai is missing."""
     try:
         import monai  # noqa: F401
         import torch
@@ -178,7 +179,7 @@ def _begin(n_classes: int, seed: int, device: str | None) -> "tuple[torch.nn.Mod
 
 
 def _unet(n_classes: int) -> "torch.nn.Module":
-    """Return a U-Net of four scales; batch normalisation, so that sections are normalised like patches."""
+    """Return a U-Net of four scales, with batch normalisation, which normalises sections like patches."""
     from monai.networks.nets.unet import UNet
 
     strides = (2,) * (len(CHANNELS) - 1)
@@ -186,6 +187,7 @@ def _unet(n_classes: int) -> "torch.nn.Module":
 
 
 def _to(module: "torch.nn.Module", device: str) -> "torch.nn.Module":
+    """Move a net to a device; ValueError with the remedy if the device cannot be used."""
     try:
         return module.to(device)
     except (RuntimeError, AssertionError) as error:
@@ -221,9 +223,8 @@ def _epoch(
             images, masks, weights = images.flip(-1), masks.flip(-1), weights.flip(-1)
         gain = rng.choice([-1, 1], (len(rows), 1, 1, 1)) * 2 ** rng.uniform(-0.5, 0.5, (len(rows), 1, 1, 1))
         images = (0.5 + (images - 0.5) * torch.as_tensor(gain, dtype=torch.float32, device=device)).clamp(0, 1)
-        masks = torch.where(
-            (masks > 0) & (masks != UNCERTAIN), masks - 1, -1
-        )  # ignores pixels that are not labelled or uncertain
+        known = (masks > 0) & (masks != UNCERTAIN)
+        masks = torch.where(known, masks - 1, -1)  # -1 is ignored
         loss = cross_entropy(_forward(module, images), masks, ignore_index=-1, reduction="none")
         total, weight = total + float((loss.detach() * weights).sum()), weight + float(weights.sum())
         optimizer.zero_grad()

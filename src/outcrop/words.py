@@ -1,4 +1,4 @@
-"""Singular and plural in messages."""
+"""Singular and plural of counted things in messages."""
 
 import re
 
@@ -6,7 +6,7 @@ SINGULAR = {"are": "is", "have": "has", "were": "was", "lie": "lies", "follow": 
 
 
 def counted(n: int, things: str, verb: str = "") -> str:
-    """Return a number, the word for what is counted and a verb, both given in the plural.
+    """Return a number, a noun and a verb for a message; give noun and verb in the plural.
 
     Examples
     --------

@@ -106,12 +106,11 @@ def undo_or_redo(job: "oc.Job", what: str) -> None:
     others = table[~table["undone"] & ~table["what"].isin(["undo", "redo"]) & (table["who"] != job.log.who)]
     if len(others):
         last = others.iloc[-1]
-        words = " ".join(str(last[name]) for name in ("what", "class", "where") if last[name])
-        own = last["who"].rpartition("-")[0] == job.log.who.rpartition("-")[0]  # another program of the same person
-        way = "undo it there, or here after that program is closed" if own else "that person can undo it"
-        text += (
-            f" The last decision was made by {last['who']}, in {last['from'] or 'an unknown program'}: {words}; {way}."
-        )
+        decision = " ".join(str(last[name]) for name in ("what", "class", "where") if last[name])
+        origin = last["from"] or "an unknown program"
+        same_person = last["who"].rpartition("-")[0] == job.log.who.rpartition("-")[0]  # in another program
+        remedy = "undo it there, or here after that program is closed" if same_person else "that person can undo it"
+        text += f" The last decision was made by {last['who']}, in {origin}: {decision}; {remedy}."
     say(text)
 
 
@@ -224,14 +223,14 @@ def audit(
     answer(json_, result)
     if json_:
         return
-    still = [str(number) for number, reply in questions["answer"].items() if not reply]
-    if len(still) < len(questions):
+    unanswered = [str(number) for number, reply in questions["answer"].items() if not reply]
+    if len(unanswered) < len(questions):
         show_frame(estimates, f"share of right {of}, with 95 % intervals")
-    if still:
-        more = f"--of {of} " * (of != "patches") + f"--clicks {clicks} " * (clicks != 30)
-        more += f"--seed {seed} " * (seed > 0)
-        say(f"{len(still)} of {counted(len(questions), 'questions', 'are')} open; look at {path} and answer with")
-        say(f"  outcrop audit {job} {more}--yes {','.join(still[:3])} --no ... --unknown ...")
+    if unanswered:
+        options = f"--of {of} " * (of != "patches") + f"--clicks {clicks} " * (clicks != 30)
+        options += f"--seed {seed} " * (seed > 0)
+        say(f"{len(unanswered)} of {counted(len(questions), 'questions', 'are')} open; look at {path} and answer with")
+        say(f"  outcrop audit {job} {options}--yes {','.join(unanswered[:3])} --no ... --unknown ...")
     if older:
         say(f"{counted(older, 'answers', 'are')} not counted: the patches or labels changed since.")
 

@@ -58,8 +58,8 @@ def faults(
 
     The sticks are written to FILE, the surfaces to FILE.surfaces.csv. From a volume all faults are picked; from a job
     only sticks on which the labels show the class. Give verdicts on the sticks of a job with --accept, --reject and
-    --extend, by the numbers of the sticks in the FILE that exists already: the job keeps the verdicts and learns from
-    them. 'outcrop decisions JOB --undo' undoes them.
+    --extend, by the stick numbers in the FILE of the previous run: the job keeps the verdicts and learns from them.
+    'outcrop decisions JOB --undo' undoes them.
     """
     from outcrop.geometry.sticks import format_of, numbered_as, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table

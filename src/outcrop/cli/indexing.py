@@ -57,7 +57,7 @@ def index(
     memory: MEMORY = None,
     device: DEVICES = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Print the number of patches, time and disk space; compute nothing.")
+        bool, Option("--dry-run", help="Print the number of patches, time and disk space, and stop.")
     ] = False,
     json_: DRY_RUN_AS_JSON = False,
     header_bytes: HEADER_BYTES = None,

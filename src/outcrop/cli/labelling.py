@@ -48,7 +48,7 @@ def label(
         float | None, Option(help="Confidence, 0 to 1, below which samples are uncertain; 0 removes the limit.")
     ] = None,
     max_error: Annotated[
-        float | None, Option(help="Expected share of wrong labels, e.g. 0.05; chooses --min-confidence.")
+        float | None, Option(help="Largest expected share of wrong labels, e.g. 0.05; chooses --min-confidence.")
     ] = None,
     with_jobs: Annotated[
         Texts,
@@ -59,7 +59,7 @@ def label(
         OnePath, Option(help="Label with the fitted mapper of this job, without exemplars; needs --output.")
     ] = None,
     output: Annotated[
-        OnePath, Option("--output", "-o", help="Create this job folder; the argument JOB is then a volume.")
+        OnePath, Option("--output", "-o", help="Job folder to write to; the argument JOB is then a volume.")
     ] = None,
     seed: Annotated[
         int | None, Option(help="Random seed of the mapping; default: of the last run, 0 at first.")
@@ -147,8 +147,8 @@ def label(
     limit = labels.attrs["min_confidence"]
     if max_error is not None:
         say(
-            f"Samples below a confidence of {limit:.2f} are uncertain; {max_error:.0%} of the labels are wrong if the "
-            f"confidence is right; 'outcrop audit {job} --of samples' checks and corrects it"
+            f"Samples below a confidence of {limit:.2f} are uncertain; at most {max_error:.0%} of the other labels are "
+            f"wrong if the confidence is right; 'outcrop audit {job} --of samples' checks and corrects it"
         )
     elif limit > 0:
         say(f"Samples below a confidence of {limit:.2f} are uncertain; --min-confidence 0 removes the limit")

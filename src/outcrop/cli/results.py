@@ -162,7 +162,7 @@ def bodies(
 def train(
     job: JOB,
     epochs: Annotated[
-        int | None, Option(help="Passes over all patches; default: 12,000 patches in all passes together.")
+        int | None, Option(help="Passes over all patches; default: enough for 12,000 patches in total.")
     ] = None,
     lines: Annotated[Text, Option(help="Label only these lines with the net, e.g. 310,330 or 300-340.")] = None,
     truth: Annotated[Text, Option(help="Expert labels, to score the labels of the mapping and of the net.")] = None,

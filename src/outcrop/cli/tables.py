@@ -37,7 +37,7 @@ def show_facts(name: str, facts: Mapping[str, Any]) -> None:
     flaws = [f"{n} {key.replace('_', ' ')}" for key, n in geometry.items() if key.endswith("traces") and n]
     height = f"{patch['height_' + unit]:g} {unit}" if f"height_{unit}" in patch else f"{patch['samples']} samples"
     width = f"{patch['width_m']:g} m" if "width_m" in patch else f"{patch['traces']} traces"
-    looked = counted(len(rms["inline"]), "lines") if len(rms["inline"]) < facts["axes"]["inline"]["count"] else ""
+    sampled = counted(len(rms["inline"]), "lines") if len(rms["inline"]) < facts["axes"]["inline"]["count"] else ""
     clip = "; no clip, because values are 0 to 1" if facts["scaled"] else f"; clip to [0, 1] at {amplitude['clip']:g}"
     bins, header_bytes = facts["bin_size"], facts["header_bytes"]
     rows = {"format": facts["format"]}
@@ -50,7 +50,7 @@ def show_facts(name: str, facts: Mapping[str, Any]) -> None:
         "bin size": bins and "{:g} m between inlines, {:g} m between crosslines".format(*bins),
         "patch": f"{patch['samples']} x {patch['traces']} = {height} x {width}",
         "amplitude": ", ".join(f"{p} %: {value:g}" for p, value in amplitude["percentiles"].items()),
-        "range": "{minimum:g} to {maximum:g}".format(**amplitude) + (looked and f" (of {looked})") + clip,
+        "range": "{minimum:g} to {maximum:g}".format(**amplitude) + (sampled and f" (of {sampled})") + clip,
         "histogram": sparkline(amplitude["histogram"]["counts"]),
         "RMS by line": sparkline(rms["by_line"]) + f", drift {rms['drift_lines'] or 0:.1f} dB",
         "RMS by " + facts["domain"]: sparkline(rms["by_time"]) + f", drift {rms['drift_time'] or 0:.1f} dB",
