@@ -1,4 +1,4 @@
-"""Geometry, traces and writing of SEG-Y, on files whose every sample says where it lies and on real ones."""
+"""Geometry, reading and writing of SEG-Y, on files whose samples encode their position and on real files."""
 
 import os
 import pickle
@@ -18,12 +18,12 @@ FLOATS, INTEGERS = [1, 5, 6], [2, 3, 8, 10, 11, 16]
 
 
 def position_code(inlines=INLINES, crosslines=CROSSLINES, n_samples=N_SAMPLES):
-    """Volume whose samples say where they lie: inline + crossline / 100 + sample / 10000."""
+    """Return a volume whose samples encode their position: inline + crossline / 100 + sample / 10000."""
     return inlines[:, None, None] + crosslines[:, None] / 100 + np.arange(n_samples) / 10000
 
 
 def write_by_segyio(path, volume, *, format=5, endian="big", header_bytes=(189, 193), order=None, labels=None):
-    """Write traces in the order of their numbers by segyio; `labels` (n, 2) are INLINES x CROSSLINES by default."""
+    """Write traces with segyio in a given order; `labels` (n, 2) are INLINES x CROSSLINES by default."""
     if labels is None:
         labels = np.array([(inline, crossline) for inline in INLINES for crossline in CROSSLINES])
     traces = volume.reshape(len(labels), -1)
@@ -46,17 +46,19 @@ def write_by_segyio(path, volume, *, format=5, endian="big", header_bytes=(189, 
                 header_bytes[0]: inline,
                 header_bytes[1]: crossline,
             }
-            file.trace[number] = traces[source].astype(file.dtype)  # a copy: segyio changes what it writes as IBM
+            file.trace[number] = traces[source].astype(
+                file.dtype
+            )  # a copy, because segyio changes an array that it writes as IBM
     return path
 
 
 def read_all(geometry):
-    """Whole volume of a geometry."""
+    """Read the whole volume of a geometry."""
     return segy.read(geometry, np.arange(len(geometry.inlines)), np.arange(len(geometry.crosslines)))
 
 
 def in_order(name):
-    """Trace numbers of a volume in the order in which a file may hold them."""
+    """Return the trace numbers of a volume in a named order."""
     numbers = np.arange(len(INLINES) * len(CROSSLINES))
     grid = numbers.reshape(len(INLINES), len(CROSSLINES))
     orders = {"inline": numbers, "crossline": grid.T.ravel(), "backwards": numbers[::-1]}
@@ -67,7 +69,7 @@ def in_order(name):
 @pytest.mark.parametrize("endian", ["big", "little"])
 @pytest.mark.parametrize("format", FLOATS + INTEGERS)
 def test_every_format_endianness_and_sorting_reads_back_along_every_axis(tmp_path, format, endian, order):
-    """A sample read by position is the sample written there, whole and in parts."""
+    """Every sample is read at its position, in the whole volume and in parts of it."""
     code = position_code() if format in FLOATS else np.arange(60).reshape(3, 4, 5)
     write_by_segyio(tmp_path / "a.sgy", code, format=format, endian=endian, order=in_order(order))
     geometry = segy.scan(tmp_path / "a.sgy")
@@ -75,7 +77,7 @@ def test_every_format_endianness_and_sorting_reads_back_along_every_axis(tmp_pat
     assert geometry.inlines.tolist() == INLINES.tolist()
     assert geometry.crosslines.tolist() == CROSSLINES.tolist()
     assert geometry.samples.tolist() == [8, 12, 16, 20, 24]
-    tolerance = 1e-4 if format == 1 else 1e-5  # IBM holds 21 bits at worst, and the code counts in 1e-4
+    tolerance = 1e-4 if format == 1 else 1e-5  # IBM has at least 21 bits; samples differ by 1e-4
     np.testing.assert_allclose(read_all(geometry), code, rtol=0, atol=tolerance / 10)
     for rows, columns, samples in [
         ([1], [0, 1, 2, 3], slice(None)),
@@ -101,7 +103,7 @@ def test_header_bytes_are_found_or_given(tmp_path, header_bytes, given):
     [((115, 119), "--header-bytes"), ((1, 300), "two from 1 to 237"), ((189,), "two from 1 to 237")],
 )
 def test_wrong_header_bytes_are_refused_in_one_line(tmp_path, header_bytes, remedy):
-    """Bytes that hold no labels, or lie outside the header, are named together with the way out."""
+    """For bytes without line labels or outside the header, the error states the remedy."""
     write_by_segyio(tmp_path / "a.sgy", position_code())
     with pytest.raises(ValueError, match=remedy) as error:
         segy.scan(tmp_path / "a.sgy", header_bytes=header_bytes)
@@ -109,7 +111,7 @@ def test_wrong_header_bytes_are_refused_in_one_line(tmp_path, header_bytes, reme
 
 
 def test_narrow_lines_are_not_taken_for_one_long_line(tmp_path):
-    """A running CDP number makes steadier steps than labels of lines of two traces, and is still not preferred."""
+    """A running CDP number has steadier steps than labels of lines of three traces, but the labels are used."""
     labels = np.array([(inline, crossline) for inline in range(40) for crossline in (7, 8, 9)])
     path = write_by_segyio(tmp_path / "a.sgy", np.zeros((120, 3)), labels=labels)
     with segyio.open(str(path), "r+", ignore_geometry=True) as file:
@@ -119,7 +121,7 @@ def test_narrow_lines_are_not_taken_for_one_long_line(tmp_path):
 
 
 def test_a_sparse_file_of_terabytes_is_refused_at_once(tmp_path):
-    """Three thousand million empty traces after a good one are not scanned one by one."""
+    """Three thousand million empty traces after one valid trace are refused without a scan of each trace."""
     data = write_by_segyio(tmp_path / "a.sgy", position_code()).read_bytes()
     (tmp_path / "b.sgy").write_bytes(data[:3860])
     os.truncate(tmp_path / "b.sgy", 3600 + 260 * 3 * 10**9)
@@ -136,7 +138,7 @@ def test_random_labels_do_not_make_a_vast_grid(tmp_path):
 
 
 def test_bin_size_follows_coordinates_and_their_scalar(tmp_path):
-    """Lines 12 m and traces 25 m apart are found so from coordinates in decimetres, a wild one notwithstanding."""
+    """Bins of 12 m x 25 m are found from coordinates in decimetres, also if one coordinate is wrong."""
     write_by_segyio(tmp_path / "a.sgy", position_code())
     assert segy.scan(tmp_path / "a.sgy").bin_size == (12.0, 25.0)
     with segyio.open(str(tmp_path / "a.sgy"), "r+", ignore_geometry=True) as file:
@@ -144,8 +146,8 @@ def test_bin_size_follows_coordinates_and_their_scalar(tmp_path):
     assert segy.scan(tmp_path / "a.sgy").bin_size == (12.0, 25.0)
 
 
-def test_one_line_has_one_known_spacing(tmp_path):
-    """A single inline opens; the distance to the next inline is unknown."""
+def test_a_single_inline_has_no_inline_spacing(tmp_path):
+    """In the bin size of a single inline, the distance to the next inline is NaN."""
     labels = np.array([(10, crossline) for crossline in CROSSLINES])
     write_by_segyio(tmp_path / "a.sgy", position_code()[0], labels=labels)
     geometry = segy.scan(tmp_path / "a.sgy")
@@ -154,7 +156,7 @@ def test_one_line_has_one_known_spacing(tmp_path):
 
 
 def test_missing_traces_are_nan_and_missing_lines_are_filled_in(tmp_path):
-    """Holes of an irregular survey stay holes, also where a whole line is absent."""
+    """Missing traces of an irregular survey are NaN, also on a line without any trace."""
     inlines = np.array([10, 11, 13, 14])
     labels = np.array([(i, x) for i in inlines for x in CROSSLINES if (i, x) not in {(10, 100), (13, 102)}])
     values = labels[:, :1] + labels[:, 1:] / 100 + np.arange(N_SAMPLES) / 10000
@@ -166,14 +168,14 @@ def test_missing_traces_are_nan_and_missing_lines_are_filled_in(tmp_path):
 
 
 def test_lines_far_apart_are_not_filled_in(tmp_path):
-    """A few chosen lines of a survey are a volume of those lines."""
+    """A file with a few lines far apart is a volume of these lines only."""
     labels = np.array([(i, x) for i in (100, 300, 301) for x in CROSSLINES])
     geometry = segy.scan(write_by_segyio(tmp_path / "a.sgy", np.zeros((12, 3)), labels=labels))
     assert geometry.inlines.tolist() == [100, 300, 301]
 
 
-def test_of_equal_labels_the_last_trace_stays(tmp_path):
-    """A duplicate is counted, and which of them is read does not depend on chance."""
+def test_of_duplicate_traces_the_last_is_read(tmp_path):
+    """Traces with equal labels are counted as duplicates, and the last one is read."""
     labels = np.array([(10, 100), (10, 101), (10, 100), (11, 100), (11, 101)])
     write_by_segyio(tmp_path / "a.sgy", np.arange(5.0)[:, None] * np.ones(3), labels=labels)
     geometry = segy.scan(tmp_path / "a.sgy")
@@ -182,7 +184,7 @@ def test_of_equal_labels_the_last_trace_stays(tmp_path):
 
 
 def test_traces_marked_dead_are_nan(tmp_path):
-    """A trace of identification code 2 is no data, and is counted."""
+    """A trace with identification code 2 is NaN and counted as dead."""
     write_by_segyio(tmp_path / "a.sgy", position_code())
     with segyio.open(str(tmp_path / "a.sgy"), "r+", ignore_geometry=True) as file:
         file.header[5] = {segyio.su.trid: 2}
@@ -191,31 +193,31 @@ def test_traces_marked_dead_are_nan(tmp_path):
     assert np.isnan(read_all(geometry)).all(-1).nonzero() == (1, 1)
 
 
-@pytest.mark.parametrize("lie", [{3221: 77}, {3221: 77, "traces": 78}, {3221: 0}, {3505: 9}, {3505: -1}])
-def test_headers_that_lie_give_way_to_the_file_size(tmp_path, lie):
-    """A wrong sample count or number of extended headers does not keep a file from being read."""
+@pytest.mark.parametrize("wrong", [{3221: 77}, {3221: 77, "traces": 78}, {3221: 0}, {3505: 9}, {3505: -1}])
+def test_wrong_headers_are_corrected_by_the_file_size(tmp_path, wrong):
+    """A file with a wrong sample count or number of extended headers is read correctly."""
     path = write_by_segyio(tmp_path / "a.sgy", position_code())
     with segyio.open(str(path), "r+", ignore_geometry=True) as file:
-        file.bin.update({byte: value for byte, value in lie.items() if byte != "traces"})
-        for number in range(12) if "traces" in lie else []:
-            file.header[number] = {segyio.su.ns: lie["traces"]}
+        file.bin.update({byte: value for byte, value in wrong.items() if byte != "traces"})
+        for number in range(12) if "traces" in wrong else []:
+            file.header[number] = {segyio.su.ns: wrong["traces"]}
     geometry = segy.scan(path)
     np.testing.assert_allclose(read_all(geometry), position_code(), atol=1e-5)
-    assert bool(geometry.notes) == (lie.get(3221, 0) > 0)
+    assert bool(geometry.notes) == (wrong.get(3221, 0) > 0)
 
 
-@pytest.mark.parametrize("said", [2, -1])
-def test_extended_text_headers_are_stepped_over(tmp_path, said):
-    """Traces after two extended text headers are found, counted or not."""
+@pytest.mark.parametrize("stated", [2, -1])
+def test_extended_text_headers_are_skipped(tmp_path, stated):
+    """Traces after two extended text headers are found, whether the number of headers is stated or not."""
     data = bytearray(write_by_segyio(tmp_path / "a.sgy", position_code()).read_bytes())
-    data[3504:3506] = said.to_bytes(2, "big", signed=True)
+    data[3504:3506] = stated.to_bytes(2, "big", signed=True)
     (tmp_path / "b.sgy").write_bytes(data[:3600] + b" " * 6400 + data[3600:])
     np.testing.assert_allclose(read_all(segy.scan(tmp_path / "b.sgy")), position_code(), atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [0, 100, 3599, 3600, 3700, 3840, 3861, 4000])
 def test_truncated_and_empty_files_are_refused(tmp_path, size):
-    """A file that ends before or inside its traces is an error of one line."""
+    """A file that ends before or inside its traces gives an error that names it."""
     data = write_by_segyio(tmp_path / "a.sgy", position_code()).read_bytes()
     (tmp_path / "b.sgy").write_bytes(data[:size])
     with pytest.raises(ValueError, match=r"b\.sgy"):
@@ -223,7 +225,7 @@ def test_truncated_and_empty_files_are_refused(tmp_path, size):
 
 
 def test_noise_is_refused(tmp_path):
-    """Random bytes are not taken for SEG-Y."""
+    """Files of random bytes are not read as SEG-Y."""
     rng = np.random.default_rng(0)
     for number in range(50):
         (tmp_path / "noise.sgy").write_bytes(rng.bytes(int(rng.integers(3000, 9000))))
@@ -232,8 +234,8 @@ def test_noise_is_refused(tmp_path):
             pytest.fail(f"noise {number} opened")
 
 
-def test_a_file_cut_after_it_was_opened_is_an_error_not_a_crash(tmp_path):
-    """Reading beyond the end of a file that shrank raises."""
+def test_a_file_truncated_after_opening_gives_an_error(tmp_path):
+    """Reading beyond the end of a truncated file raises an error instead of a crash."""
     path = write_by_segyio(tmp_path / "a.sgy", position_code())
     geometry = segy.scan(path)
     os.truncate(path, 4000)
@@ -248,8 +250,8 @@ def test_nan_and_inf_are_read_unchanged(tmp_path):
     np.testing.assert_allclose(read_all(segy.scan(write_by_segyio(tmp_path / "a.sgy", code))), code, atol=1e-5)
 
 
-def test_a_geometry_travels_light_and_serves_threads(tmp_path):
-    """A pickled geometry is short, equal, refuses a changed file; threads read what one thread reads."""
+def test_a_geometry_has_a_short_pickle_and_is_safe_for_threads(tmp_path):
+    """An unpickled geometry reads the same samples, in eight threads too, and refuses a changed file."""
     path = write_by_segyio(tmp_path / "a.sgy", position_code())
     geometry = segy.scan(path)
     sent = pickle.dumps(geometry)
@@ -265,8 +267,8 @@ def test_a_geometry_travels_light_and_serves_threads(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_runs_place_every_trace_as_one_by_one(seed):
-    """Sorted, in a zigzag, shuffled, with holes, doubles and dead traces: every part of the table is right."""
+def test_runs_give_the_position_of_every_trace(seed):
+    """Runs equal a plain table for sorted, zigzag and shuffled traces, with missing, duplicate and dead ones."""
     rng = np.random.default_rng(seed)
     inline, crossline = (labels.ravel() for labels in np.meshgrid(5 + 3 * np.arange(40), np.arange(60, 0, -1)))
     crossline = np.where(inline % 2 == seed % 2, crossline, 61 - crossline)
@@ -282,15 +284,15 @@ def test_runs_place_every_trace_as_one_by_one(seed):
         np.testing.assert_array_equal(traces[rows, columns], table[np.ix_(rows, columns)])
 
 
-def test_what_is_held_of_a_sorted_survey_grows_with_its_lines():
-    """A million traces on a thousand lines are a thousand runs, whichever way they are sorted."""
+def test_a_sorted_survey_has_one_run_per_line():
+    """A million traces on a thousand lines are a thousand runs, sorted by inline or by crossline."""
     inline, crossline = (labels.ravel() for labels in np.meshgrid(np.arange(1000), np.arange(1000)))
     for labels in ((inline, crossline), (crossline, inline)):
         assert len(find_runs(*labels)) == 1000
 
 
-def test_a_vast_file_is_opened_by_its_headers_alone(tmp_path):
-    """Of 21 GB opening and reading a line touch the pages that hold headers and that line."""
+def test_a_large_file_is_opened_by_its_headers_alone(tmp_path):
+    """Opening a file of 21 GB and reading a few traces maps less than 1 GB of it."""
     layout = segy_layout.Layout(str(tmp_path / "vast.sgy"), ">", 6, 3600, 65535, 40000)
     small = write_by_segyio(tmp_path / "a.sgy", position_code(), format=6).read_bytes()
     with open(layout.path, "wb") as file:
@@ -313,8 +315,8 @@ def test_a_vast_file_is_opened_by_its_headers_alone(tmp_path):
     assert faults * 4096 < 1e9
 
 
-def test_ibm_numbers_survive_the_way_there_and_back():
-    """Normalised IBM bits decode and encode to themselves; floats come back to 21 bits."""
+def test_ibm_numbers_are_decoded_and_encoded_without_loss():
+    """Normalised IBM bits are equal after decoding and encoding; floats are equal to 21 bits."""
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2, 10**5) << 31 | rng.integers(40, 90, 10**5) << 24 | rng.integers(1 << 20, 1 << 24, 10**5)
     np.testing.assert_array_equal(segy_headers.ibm_bits(segy_headers.decode(bits.astype(">u4"), 1)), bits)
@@ -328,8 +330,8 @@ def test_ibm_numbers_survive_the_way_there_and_back():
     ]
 
 
-def test_ibm_numbers_are_those_of_segyio(tmp_path):
-    """IBM traces that segyio writes are ours bit for bit but for the last bit, which it cuts where we round."""
+def test_ibm_numbers_equal_those_of_segyio(tmp_path):
+    """IBM bits equal those of segyio except for the last bit, which segyio truncates and we round."""
     x = np.random.default_rng(0).standard_normal((12, 500)).astype(np.float32) * 1000
     stored = np.frombuffer(write_by_segyio(tmp_path / "a.sgy", x, format=1).read_bytes()[3600:], "V240, (500,)>u4")[
         "f1"
@@ -339,7 +341,7 @@ def test_ibm_numbers_are_those_of_segyio(tmp_path):
 
 @pytest.mark.parametrize("format", FLOATS + INTEGERS)
 def test_a_written_volume_is_read_back_by_segyio_and_by_us(tmp_path, format):
-    """What create writes stands where it should, and the caller's array is left alone."""
+    """segyio reads every sample, label and header that `create` wrote; the array of the caller is unchanged."""
     code = position_code() if format in FLOATS else np.arange(60.0).reshape(3, 4, 5)
     kept = code.copy()
     times = 100 + 2.0 * np.arange(N_SAMPLES)
@@ -360,8 +362,8 @@ def test_a_written_volume_is_read_back_by_segyio_and_by_us(tmp_path, format):
     assert geometry.text.splitlines()[1] == "C 2 it is" and not geometry.notes
 
 
-def test_a_failed_write_leaves_nothing_and_spares_what_was_there(tmp_path):
-    """An exception, or a line never written, keeps the old file and removes the new one."""
+def test_a_failed_write_keeps_the_old_file(tmp_path):
+    """After an exception, a missing line or a wrong shape, the old file is kept and the new one removed."""
     path = tmp_path / "a.sgy"
     path.write_text("old")
     with pytest.raises(RuntimeError), segy_write.create(path, INLINES, CROSSLINES, np.arange(5.0)) as write:
@@ -383,14 +385,14 @@ def test_a_failed_write_leaves_nothing_and_spares_what_was_there(tmp_path):
 
 @pytest.mark.parametrize("times", [[0.0, 4.0, 9.0], [0.5, 1.5], [0.0, 70.0], np.arange(70000.0)])
 def test_times_that_headers_cannot_hold_are_refused(tmp_path, times):
-    """Uneven, fractional, too coarse or too many times are refused before anything is written."""
+    """For uneven, fractional, too coarse or too many times no file is written."""
     with pytest.raises(ValueError, match="do not fit SEG-Y"), segy_write.create(tmp_path / "a.sgy", [1], [1], times):
         pass
     assert not os.listdir(tmp_path)
 
 
-def test_nan_traces_are_written_dead_and_come_back_nan(tmp_path):
-    """Missing traces go through integers, which know no NaN, as dead ones."""
+def test_nan_traces_are_written_as_dead_and_read_as_nan(tmp_path):
+    """Missing traces are kept in integer formats, which have no NaN, because they are marked dead."""
     section = np.arange(20.0).reshape(4, 5)
     section[2] = np.nan
     with segy_write.create(tmp_path / "a.sgy", [1], CROSSLINES, np.arange(5.0), format=8) as write:
@@ -400,8 +402,8 @@ def test_nan_traces_are_written_dead_and_come_back_nan(tmp_path):
 
 @pytest.mark.parametrize("endian", ["big", "little"])
 @pytest.mark.parametrize("order", ["inline", "crossline", "shuffled"])
-def test_a_volume_like_another_has_its_headers_byte_for_byte(tmp_path, endian, order):
-    """Of headers only format and text differ; every trace, one held twice included, has the samples of its place."""
+def test_create_like_copies_the_headers_byte_for_byte(tmp_path, endian, order):
+    """Headers differ only in format and text; every trace, also a duplicate, has the samples of its position."""
     order = np.append(in_order(order), 3)
     source = write_by_segyio(tmp_path / "a.sgy", position_code(), format=1, endian=endian, order=order)
     geometry = segy.scan(source)
@@ -443,7 +445,7 @@ def test_a_class_table_keeps_codes_and_names(tmp_path):
     ],
 )
 def test_real_files_agree_with_segyio_trace_by_trace(name, shape, first):
-    """F3 opens with its axes, 25 m bins and 4 ms from 4 ms on, and holds what segyio reads."""
+    """F3 has its axes, bins of 25 m, samples every 4 ms from 4 ms, and the samples that segyio reads."""
     path = Path(os.environ["OUTCROP_DATA"], "segy", name)
     geometry = segy.scan(path)
     volume = read_all(geometry)

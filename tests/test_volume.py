@@ -1,4 +1,4 @@
-"""One lazy volume from every kind of source, and what is said of its amplitudes."""
+"""`open_volume` on every kind of source; scaling and description of amplitudes; patch sizes."""
 
 import json
 import os
@@ -23,13 +23,13 @@ real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP
 
 
 def position_code():
-    """Array whose samples say where they lie: inline + crossline / 100 + sample / 10000."""
+    """Return an array whose samples encode their position: inline + crossline / 100 + sample / 10000."""
     code = INLINES[:, None, None] + CROSSLINES[:, None] / 100 + np.arange(len(TIMES)) / 10000
     return code.astype(np.float32)
 
 
 def write_segy(path, values=None, **options):
-    """Position-coded SEG-Y, or one of given values on the same axes."""
+    """Write a position-coded SEG-Y file, or given values on the same axes."""
     values = position_code() if values is None else values
     with segy_write.create(path, INLINES, CROSSLINES, TIMES, **options) as write:
         for row, section in enumerate(values):
@@ -38,7 +38,7 @@ def write_segy(path, values=None, **options):
 
 
 def labelled():
-    """The position-coded volume as a DataArray."""
+    """Return the position-coded volume as a DataArray."""
     coords = {"inline": INLINES, "crossline": CROSSLINES, "time": TIMES}
     return xr.DataArray(
         position_code(), coords, name="amplitude", attrs={"bin_size": (12.5, 25.0), "classes": ["fault"]}
@@ -46,7 +46,7 @@ def labelled():
 
 
 def write_source(folder, kind):
-    """The position-coded volume in a kind of store; returns what to open."""
+    """Write the position-coded volume to a kind of store, and return the path or array to open."""
     path = folder / f"volume.{kind.split()[0]}"
     if kind == "sgy":
         return write_segy(path, bin_size=(12.5, 25.0))
@@ -68,7 +68,7 @@ def write_source(folder, kind):
 
 
 def renamed():
-    """The position-coded volume with other names of axes, in another order."""
+    """Return the position-coded volume with other names and order of axes."""
     return labelled().rename(inline="iline", crossline="xline", time="twt").transpose("twt", "xline", "iline")
 
 
@@ -78,8 +78,8 @@ NAMED = {"sgy", "zarr of xarray", "zarr of xarray, version 2, transposed", "Data
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_source_is_the_same_volume_however_it_is_asked(tmp_path, kind):
-    """Whole, line, slice, trace, list of lines, backwards: the samples are those of the positions."""
+def test_every_source_gives_the_same_volume_for_any_selection(tmp_path, kind):
+    """Volume, line, slice, trace, list of lines and reversed axes have the samples of their positions."""
     volume, code = open_volume(write_source(tmp_path, kind)), position_code()
     assert volume.name == "amplitude" and volume.dims == ("inline", "crossline", "time") and volume.dtype == np.float32
     for key in [(), 1, np.s_[:, 2], np.s_[:, :, 3], (2, 4, 5), np.s_[::-2, ::2, 4:1:-1]]:
@@ -95,8 +95,8 @@ def test_every_source_is_the_same_volume_however_it_is_asked(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_volumes_are_lazy_and_travel(tmp_path, kind):
-    """A volume from a file is read when asked, and after pickling reads the same."""
+def test_volumes_are_lazy_and_can_be_pickled(tmp_path, kind):
+    """A volume from a file is read only on access, and a pickled volume has the same samples."""
     volume = open_volume(write_source(tmp_path, kind))
     in_memory = kind in ("array", "DataArray", "renamed")
     assert volume.variable._in_memory == in_memory
@@ -105,8 +105,8 @@ def test_volumes_are_lazy_and_travel(tmp_path, kind):
     assert volume.variable._in_memory == in_memory
 
 
-def test_a_volume_survives_zarr_with_its_attributes(tmp_path):
-    """A SEG-Y with holes and classes, saved by xarray and opened again, still knows both."""
+def test_attributes_of_a_volume_are_kept_in_zarr(tmp_path):
+    """A SEG-Y volume with missing traces and classes, saved by xarray and opened again, has both."""
     values = position_code()
     values[1, 2] = np.nan
     path = write_segy(tmp_path / "a.sgy", values)
@@ -124,8 +124,8 @@ def test_a_volume_survives_zarr_with_its_attributes(tmp_path):
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith(("sgy", "npy", "zarr"))])
 @pytest.mark.parametrize("options", [{}, {"domain": "depth"}])
-def test_a_volume_tells_how_to_open_it_again(tmp_path, monkeypatch, kind, options):
-    """Its source and options, which JSON can hold, open the same volume from another folder."""
+def test_a_volume_states_how_to_open_it_again(tmp_path, monkeypatch, kind, options):
+    """Source and options of a volume, saved as JSON, open the same volume from another working directory."""
     path = write_source(tmp_path, kind)
     monkeypatch.chdir(tmp_path)
     volume = open_volume(path.name, **options)
@@ -136,8 +136,8 @@ def test_a_volume_tells_how_to_open_it_again(tmp_path, monkeypatch, kind, option
     json.dumps(volume.attrs)
 
 
-def test_unusual_header_bytes_and_byte_order_are_remembered(tmp_path):
-    """What was found, or given, opens the file again without a search."""
+def test_header_bytes_and_byte_order_are_recorded(tmp_path):
+    """The options of a volume have its header bytes, byte order and domain, given or detected."""
     path = write_segy(tmp_path / "a.sgy")
     given = {"header_bytes": [189, 21], "endian": "big", "domain": "depth"}
     assert open_volume(path, **given).attrs["options"] == given
@@ -145,8 +145,8 @@ def test_unusual_header_bytes_and_byte_order_are_remembered(tmp_path):
     assert found == {"header_bytes": [189, 193], "endian": "big", "domain": "time"}
 
 
-def test_options_of_another_file_are_not_taken_over(tmp_path):
-    """A SEG-Y saved as Zarr is opened as the Zarr it is."""
+def test_options_of_another_file_are_not_used(tmp_path):
+    """A SEG-Y volume that was saved as Zarr has no options of SEG-Y."""
     open_volume(write_segy(tmp_path / "a.sgy")).to_zarr(tmp_path / "a.zarr", consolidated=False)
     assert open_volume(tmp_path / "a.zarr").attrs["options"] == {}
 
@@ -174,7 +174,7 @@ def test_a_class_table_names_the_codes_of_any_file(tmp_path, kind):
 
 
 def with_times(times, *, name="time", **attrs):
-    """The position-coded volume on other times, and attributes of these."""
+    """Return the position-coded volume with other times, and attributes of the time axis."""
     volume = labelled().assign_coords(time=np.asarray(times, np.float32)).rename(time=name)
     volume[name].attrs.update(attrs)
     return volume
@@ -192,7 +192,7 @@ def with_times(times, *, name="time", **attrs):
     ],
 )
 def test_seconds_become_milliseconds(tmp_path, stored, times, attrs):
-    """A time axis in seconds, by its units or by its steps, is in ms when opened, and a note says so; once only."""
+    """A time axis in seconds, by units or steps, is converted to ms once, and a note states the conversion."""
     source = with_times(times, **attrs)
     if stored:
         source.to_zarr(tmp_path / "a.zarr", consolidated=False)
@@ -219,7 +219,7 @@ def test_seconds_become_milliseconds(tmp_path, stored, times, attrs):
     ],
 )
 def test_milliseconds_and_metres_stay(tmp_path, times, attrs):
-    """Steps of 0.25 to 8 ms, units that are named, and depths of any step are left alone, stored or not."""
+    """Steps of 0.25 to 8 ms, axes with units and depths of any step are not converted, in memory or in Zarr."""
     source = with_times(times, **attrs)
     source.to_zarr(tmp_path / "a.zarr", consolidated=False)
     for opened in (source, tmp_path / "a.zarr"):
@@ -228,8 +228,8 @@ def test_milliseconds_and_metres_stay(tmp_path, times, attrs):
         assert not volume.attrs.get("notes")
 
 
-def test_zarr_coordinates_tell_the_bin_size(tmp_path):
-    """MDIO keeps CDP coordinates and a trace mask beside the amplitudes: bins and holes come from them."""
+def test_bin_size_comes_from_zarr_coordinates(tmp_path):
+    """Bin size and missing traces come from the CDP coordinates and the trace mask of MDIO."""
     x, y = np.meshgrid(25.0 * np.arange(5), 12.5 * np.arange(3))
     live = np.ones((3, 5), bool)
     live[0, 4] = False
@@ -241,8 +241,8 @@ def test_zarr_coordinates_tell_the_bin_size(tmp_path):
     np.testing.assert_array_equal(live_traces(volume), live)
 
 
-def test_holes_stay_where_they_are_when_axes_are_turned():
-    """The map of live traces follows the order of the axes."""
+def test_missing_traces_keep_their_positions_if_axes_are_transposed():
+    """The map of live traces is transposed with the axes."""
     live = np.ones((3, 5), bool)
     live[0, 4] = False
     turned = labelled().assign_coords(live=(("inline", "crossline"), live)).transpose("time", "crossline", "inline")
@@ -264,21 +264,21 @@ def test_nothing_in_a_zarr_folder_is_unpickled(tmp_path):
     (folder / ".zgroup").write_text(json.dumps({"zarr_format": 2}))
     (folder / "inline" / "0").write_bytes(f"cpathlib\nPath\n(V{trap}\ntRp0\n0cos\nmkdir\n(V{trap}\ntR.".encode())
     pickle.loads((folder / "inline" / "0").read_bytes())
-    trap.rmdir()  # it would have worked
+    trap.rmdir()  # the pickle works if it is executed
     with pytest.raises(ValueError):
         open_volume(folder)
     assert not trap.exists()
 
 
-def test_zarr_that_claims_endless_axes_is_refused(tmp_path):
-    """Metadata may say any shape; labels for it are not made."""
+def test_zarr_with_impossibly_long_axes_is_refused(tmp_path):
+    """The shape in the metadata is checked before axis labels are made."""
     zarr.create_array(str(tmp_path / "a.zarr"), shape=(10**9, 10**9, 4), chunks=(1, 1, 4), dtype="f4")
     with pytest.raises(ValueError, match="1000000000"):
         open_volume(tmp_path / "a.zarr")
 
 
 def test_missing_chunks_of_zarr_are_its_fill_value(tmp_path):
-    """A chunk that is not there reads as what the array says of missing ones."""
+    """Samples of a missing chunk have the fill value of the array."""
     array = zarr.create_array(
         str(tmp_path / "a.zarr"), shape=(4, 4, 4), chunks=(2, 4, 4), dtype="f4", fill_value=np.nan
     )
@@ -289,7 +289,7 @@ def test_missing_chunks_of_zarr_are_its_fill_value(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["png", "bmp", "tif"])
 def test_a_picture_is_one_inline_with_time_downwards(tmp_path, suffix):
-    """Rows of pixels become times, columns crosslines, grey values [0, 1], and no scaling is due."""
+    """Rows become times, columns crosslines; grey values are scaled to [0, 1]."""
     pixels = np.arange(40, dtype=np.uint8).reshape(8, 5) * 6
     Image.fromarray(np.repeat(pixels[..., None], 3, 2)).save(tmp_path / f"a.{suffix}")
     volume = open_volume(tmp_path / f"a.{suffix}")
@@ -298,14 +298,14 @@ def test_a_picture_is_one_inline_with_time_downwards(tmp_path, suffix):
 
 
 def test_deep_pictures_keep_their_depth(tmp_path):
-    """A picture of 16 bits is not squeezed into 8."""
+    """A picture of 16 bits is not reduced to 8 bits."""
     pixels = np.arange(40, dtype=np.uint16).reshape(8, 5) * 1638
     Image.fromarray(pixels).save(tmp_path / "a.png")
     np.testing.assert_allclose(open_volume(tmp_path / "a.png")[0].values.T, pixels / 65535, atol=1e-6)
 
 
-def test_a_plane_is_a_section(tmp_path):
-    """Two dimensions are one inline: rows are time, unless names say otherwise; a scalar label of the line is kept."""
+def test_a_two_dimensional_array_is_a_section(tmp_path):
+    """Two dimensions are one inline with rows as time, unless axis names differ; a scalar line number is kept."""
     section = position_code()[1]
     for source in (section.T, labelled().sel(inline=12), labelled().isel(inline=1).transpose()):
         volume = open_volume(source)
@@ -338,7 +338,7 @@ def test_depth_is_stated_by_the_text_header_or_by_the_user(tmp_path, text, domai
 @pytest.mark.parametrize(
     "name", ["empty.sgy", "text.sgy", "a.npy", "objects.npy", "a.png", "a.zarr", "broken.zarr", "folder", "null\0.sgy"]
 )
-def test_what_is_no_volume_is_refused_with_one_clear_line(tmp_path, name):
+def test_files_that_are_no_volume_are_refused_in_one_line(tmp_path, name):
     """For any content of the file, the error is a ValueError or an OSError of one line."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "a.zarr").mkdir()
@@ -362,13 +362,13 @@ def test_what_is_no_volume_is_refused_with_one_clear_line(tmp_path, name):
     "source", [np.zeros(3), np.zeros((2, 0, 3)), np.zeros((1, 2, 3, 4)), np.array([["a"]]), None, object()]
 )
 def test_arrays_that_are_no_volume_are_refused(source):
-    """Wrong dimensions, nothing, or no numbers."""
+    """Arrays with wrong dimensions, without samples or without numbers give a ValueError."""
     with pytest.raises(ValueError):
         open_volume(source)
 
 
-def test_a_file_that_is_not_there_and_a_pipe_do_not_hang(tmp_path):
-    """A missing path is named; a named pipe, which would wait for ever, is refused."""
+def test_missing_files_and_pipes_are_refused(tmp_path):
+    """The error names a missing path; a named pipe, which would block the read, is refused."""
     with pytest.raises(OSError, match="nowhere"):
         open_volume(tmp_path / "nowhere.sgy")
     os.mkfifo(tmp_path / "pipe.sgy")
@@ -376,8 +376,8 @@ def test_a_file_that_is_not_there_and_a_pipe_do_not_hang(tmp_path):
         open_volume(tmp_path / "pipe.sgy")
 
 
-def test_mutated_files_give_an_answer_or_one_clear_line(tmp_path):
-    """Of 400 damaged SEG-Y files each opens and reads, or is refused; headers are hit oftener than samples."""
+def test_mutated_files_are_read_or_refused_in_one_line(tmp_path):
+    """Each of 400 damaged SEG-Y files is read or refused; more damage is in headers than in samples."""
     original = write_segy(tmp_path / "a.sgy", format=3).read_bytes()
     rng = np.random.default_rng(1)
     outcomes = {"opened": 0, "refused": 0}
@@ -399,7 +399,7 @@ def test_mutated_files_give_an_answer_or_one_clear_line(tmp_path):
 
 
 def test_clip_is_the_percentile_of_live_samples_only():
-    """NaN, Inf and zeros do not move the clip; samples in all lines do."""
+    """NaN, Inf and zeros do not change the clip."""
     rng = np.random.default_rng(0)
     values = rng.standard_normal((40, 50, 60)) * 100
     expected = amplitude_clip(open_volume(values), percentile=98)
@@ -411,13 +411,13 @@ def test_clip_is_the_percentile_of_live_samples_only():
 
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
 def test_a_volume_without_amplitudes_has_no_clip(value):
-    """Nothing but zeros or NaN is refused in one line."""
+    """A volume with only zeros, NaN or Inf is refused."""
     with pytest.raises(ValueError, match="only zeros or NaN"):
         amplitude_clip(open_volume(np.full((2, 3, 4), value)))
 
 
 def test_scaling_is_linear_within_the_clip_and_keeps_nan():
-    """-clip, 0 and clip are 0, 1/2 and 1, beyond is cut, and NaN stays."""
+    """-clip, 0 and clip become 0, 1/2 and 1; amplitudes beyond become 0 or 1, and NaN stays."""
     values = np.array([-30, -2, -1, 0, 1, 2, 30, np.nan, np.inf], np.float32)
     np.testing.assert_array_equal(scale(values, 2), np.float32([0, 0, 0.25, 0.5, 0.75, 1, 1, np.nan, 1]))
     assert scale(values, 2).dtype == np.float32 and scale(values.astype(float), 2).dtype == np.float64
@@ -428,7 +428,7 @@ def test_scaling_is_linear_within_the_clip_and_keeps_nan():
 
 @real_data
 def test_the_published_patches_are_f3_clipped_at_8000():
-    """The patch of the paper on inline 110 is the SEG-Y there, from [-8000, 8000] to [0, 1]: the 98.7th percentile."""
+    """The paper's patch on inline 110 is SEG-Y data scaled from [-8000, 8000] to [0, 1]; 8000 is percentile 98.7."""
     folder = Path(os.environ["OUTCROP_DATA"])
     with np.load(folder / "seg2017_patches.npz") as file:
         i = int(np.flatnonzero(file["inline"] == 110)[0])
@@ -444,8 +444,8 @@ def test_the_published_patches_are_f3_clipped_at_8000():
     assert amplitude_clip(volume, percentile=98.7) == pytest.approx(8000, rel=0.02)
 
 
-def test_description_is_plain_and_counts_what_is_wrong(tmp_path):
-    """Axes, geometry, amplitudes and drift of a small volume, as JSON can hold them."""
+def test_description_is_json_and_counts_invalid_samples_and_traces(tmp_path):
+    """Axes, geometry, amplitudes and drift of a small volume are described with types of JSON."""
     values = np.random.default_rng(0).standard_normal((3, 5, 6)) * np.array([1, 2, 4])[:, None, None]
     values[0, 0], values[1, 1], values[2, 2, 0], values[2, 2, 1] = np.nan, 0, np.nan, np.inf
     facts = describe(open_volume(write_segy(tmp_path / "a.sgy", values, text="What it is", bin_size=(12.5, 25.0))))
@@ -472,15 +472,15 @@ def test_description_is_plain_and_counts_what_is_wrong(tmp_path):
 
 
 def test_drift_is_the_gain_that_was_applied():
-    """Amplitudes that grow by 6 dB along lines and 12 dB along time are described so."""
+    """Amplitudes that grow by 6 dB along lines and 12 dB along time have these drifts."""
     noise = np.random.default_rng(0).standard_normal((16, 100, 400))
     gain = np.repeat([1.0, 2.0], 8)[:, None, None] * np.repeat([1.0, 4.0], 200)
     rms = describe(open_volume(noise * gain))["rms"]
     assert rms["drift_lines"] == pytest.approx(6.02, abs=0.3) and rms["drift_time"] == pytest.approx(12.04, abs=0.3)
 
 
-def test_descriptions_bear_zeros_but_not_emptiness():
-    """A volume of zeros (a label volume with nothing found) is described, one without a number is refused."""
+def test_volumes_of_zeros_are_described_and_volumes_of_nan_refused():
+    """A volume of zeros (labels without any class) has a description; a volume of NaN gives an error."""
     assert describe(open_volume(np.zeros((2, 3, 4))))["amplitude"]["clip"] == 0
     with pytest.raises(ValueError, match="no finite amplitude"):
         describe(open_volume(np.full((2, 3, 4), np.nan)))
@@ -490,15 +490,15 @@ def test_descriptions_bear_zeros_but_not_emptiness():
     "text",
     ["", "x", "0", "-3", "9.5", "99,", "99,99,99", "400ms", "2500m,400ms", "400 furlong,9", "0.1ms,5", "nan", "1e3"],
 )
-def test_sizes_that_say_nothing_are_refused(text):
-    """Other units, signs, fractions of a trace, or a single length for both directions."""
+def test_invalid_sizes_are_refused(text):
+    """Unknown units, signs, sizes below one trace, and a single length in ms for both directions give an error."""
     volume = open_volume(np.zeros((2, 3, 4))).assign_attrs(sample_interval=4.0, bin_size=(12.5, 25.0))
     with pytest.raises(ValueError, match="Size"):
         parse_size(text, volume)
 
 
 def test_sizes_in_metres_follow_the_section():
-    """Traces of an inline are crosslines apart, those of a crossline inlines; without bins metres are refused."""
+    """Width follows the crossline spacing on inlines, the inline spacing on crosslines; metres need a bin size."""
     volume = open_volume(np.zeros((2, 3, 4))).assign_attrs(sample_interval=4.0, bin_size=(12.5, 25.0))
     assert parse_size("400ms,2500m", volume) == (100, 100)
     assert parse_size("400ms,2500m", volume, along="crossline") == (100, 200)
@@ -508,7 +508,7 @@ def test_sizes_in_metres_follow_the_section():
 
 
 def test_a_dataset_is_refused_with_the_names_of_its_arrays():
-    """One of them is the volume; a single one is no exception, for labels come as a Dataset too."""
+    """The error for a Dataset lists its arrays, and an array of one dimension is refused."""
     volume = open_volume(np.ones((2, 3, 4)))
     with pytest.raises(ValueError, match=r"give one of its arrays, as dataset\[NAME\]. It has 'amplitude', 'other'"):
         open_volume(xr.Dataset({"amplitude": volume, "other": volume}))

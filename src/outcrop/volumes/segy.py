@@ -1,7 +1,7 @@
-"""SEG-Y: geometry from the headers, regular or not, and traces read lazily.
+"""SEG-Y: geometry of regular and irregular surveys from the headers, and lazy reading of traces.
 
-Plain NumPy on mapped windows of the file: nothing stays open or mapped between reads, so threads and processes share a
-geometry freely and memory does not grow with the file.
+Windows of the file are mapped only while they are read. Threads and processes can therefore share a geometry, and
+memory does not grow with the file.
 """
 
 import dataclasses
@@ -22,11 +22,11 @@ from outcrop.volumes.traces import Traces, find_runs, make_grid, place
 
 Array = npt.NDArray[Any]
 FOOT = 0.3048  # m
-# Where inline and crossline stand, the commonest first; the last is a 2-D line that has only CDP numbers.
+# Header bytes of inline and crossline, the commonest first; the last pair is for a 2-D line with CDP numbers only.
 HEADER_BYTES = [(189, 193), (9, 21), (5, 21), (17, 21), (9, 13), (17, 13), (21, 25), (233, 237), (213, 217), (189, 21)]
-BATCH = 1 << 18  # samples decoded at a time: what they need stays in the cache of a core
-NEAR = 1 << 14  # bytes; reading over such a gap costs no more than asking twice
-# Words of a text header that tell depth from time; a mere "depth migrated" does not, it may be stretched to time.
+BATCH = 1 << 18  # samples decoded at a time, few enough for the cache of a core
+GAP = 1 << 14  # bytes; reading across a gap up to this size costs no more than two reads
+# Words of a text header that state depth; "depth migrated" does not, because the data may be stretched to time.
 DEPTH = re.compile(
     r"\bdepth[\s-]+domain|\bdomain\W+depth\b|\bsampl\w*\W+(int\w*|rate)\W+\d+(\.\d+)?\s*(m|ft|met\w+|feet)\b(?!\s*sec)",
     re.IGNORECASE,
@@ -35,7 +35,7 @@ DEPTH = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Geometry:
-    """Axes of a SEG-Y volume and the trace at every crossing of them.
+    """Axes of a SEG-Y volume and the trace at every crossing of an inline and a crossline.
 
     Attributes
     ----------
@@ -50,25 +50,25 @@ class Geometry:
     traces : Traces
         Number of the trace in the file at every crossing.
     missing, duplicates, dead : int
-        Crossings without a live trace; traces that a later one of the same labels replaces; traces marked dead in their
-        header.
+        Crossings without a live trace; traces that a later one with the same labels replaces; traces marked dead in
+        their header.
     sorting : str
-        Which line is contiguous in the file: inline, crossline or neither.
+        Which lines are contiguous in the file: inline, crossline or neither.
     interval, delay : float
         Sample interval and first sample in ms or m.
     domain : str
         time or depth.
     metres : float
-        In a unit of the coordinates: 1, or less where they are in feet.
+        Metres per unit of the coordinates: 1, or 0.3048 for feet.
     bin_size : (float, float) or None
-        Metres between neighbouring inlines and between neighbouring crosslines of the grid, NaN for the direction in
-        which only one line runs; None where coordinates do not tell.
+        Metres between neighbouring inlines and between neighbouring crosslines of the grid, NaN for a direction
+        with a single line; None if the coordinates form no grid.
     text : str
         The text header.
     notes : tuple of str
-        What the headers say that the file denies.
+        Contradictions between headers and file, and assumptions.
     stamp : (int, int)
-        Size and time of change (ns) of the file that was scanned.
+        Size and modification time (ns) of the scanned file.
     """
 
     layout: Layout
@@ -91,7 +91,7 @@ class Geometry:
     stamp: tuple[int, int]
 
     def is_current(self) -> bool:
-        """Return whether the file has the size and time of change that it was scanned with."""
+        """Return whether the file still has the size and modification time of the scan."""
         stat = os.stat(self.layout.path)
         return self.stamp == (stat.st_size, stat.st_mtime_ns)
 
@@ -106,18 +106,17 @@ def scan(
     endian: str | None = None,
     domain: str | None = None,
 ) -> Geometry:
-    """Geometry of a SEG-Y file from its headers; samples are not read.
+    """Return the geometry of a SEG-Y file from its headers; samples are not read.
 
     Parameters
     ----------
     path : path
-        The file.
     header_bytes : (int, int), optional
-        Bytes of inline and crossline in the trace header, counted from 1; found if not given.
+        Bytes of inline and crossline in the trace header, counted from 1; detected by default.
     endian : {"big", "little"}, optional
-        Order of bytes; found if not given.
+        Byte order; detected by default.
     domain : {"time", "depth"}, optional
-        What the sample axis measures; by default depth where the text header says so, time otherwise.
+        What the sample axis measures; by default depth if the text header says so, else time.
 
     Returns
     -------
@@ -167,24 +166,24 @@ def scan(
 
 
 def unpack(fields: dict[str, Any]) -> Geometry:
-    """Geometry that another process has scanned; refused where the file has changed since."""
-    found = Geometry(**fields)
-    if not found.is_current():
-        raise ValueError(f"{found.layout.path} has changed since it was opened; open it again.")
-    return found
+    """Return a pickled geometry; raise `ValueError` if the file has changed since the scan."""
+    geometry = Geometry(**fields)
+    if not geometry.is_current():
+        raise ValueError(f"{geometry.layout.path} has changed since it was opened; open it again.")
+    return geometry
 
 
 def find_grid(
     file: BinaryIO, layout: Layout, headers: Array, *, header_bytes: tuple[int, int] | None
 ) -> tuple[tuple[int, int], dict[str, Any]]:
-    """Header bytes of inline and crossline, given or found, and the grid that they make."""
+    """Return the header bytes of inline and crossline, given or detected, and the grid of the traces."""
     pairs: list[Any] = HEADER_BYTES if header_bytes is None else [tuple(map(int, header_bytes))]
     if len(pairs[0]) != 2 or not all(1 <= byte <= HEADER_SIZE - 3 for byte in pairs[0]):
         raise ValueError(
             f"Header bytes are {header_bytes}; give two from 1 to {HEADER_SIZE - 3}, inline and crossline."
         )
     likeness = np.array([line_likeness(*(word_at(headers, byte, layout.order) for byte in pair)) for pair in pairs])
-    # Of pairs that look good enough the first one is right: on short lines it has fewer steady steps than a counter.
+    # The first pair above 0.7 is right: on short lines, a trace counter has more steady steps than line numbers.
     for i in np.argsort(np.where(likeness > 0.7, 0, 1 - likeness), kind="stable"):
         grid = make_grid(*read_runs(file, layout, pairs[i])) if likeness[i] > 0 else None
         if grid is not None:
@@ -197,7 +196,9 @@ def find_grid(
 
 
 def line_likeness(inline: Array, crossline: Array) -> float:
-    """How much two header words behave as line labels, from 0 to 1: no position twice, one label steady at each step.
+    """Return how much two header words behave as line labels, from 0 to 1.
+
+    Positions must be distinct, and exactly one label must change from trace to trace.
 
     Examples
     --------
@@ -209,12 +210,12 @@ def line_likeness(inline: Array, crossline: Array) -> float:
     position = inline.astype(np.int64) << 32 | crossline.astype(np.int64) & 0xFFFFFFFF
     distinct = float(len(np.unique(position)) / position.size)
     steady = (np.diff(inline) == 0) != (np.diff(crossline) == 0)
-    # Unsorted files have no steady steps, and positions held twice are the worse sign.
+    # Unsorted files have no steady steps, so repeated positions weigh more.
     return 0.0 if distinct < 0.5 else distinct**2 * (1 + (float(steady.mean()) if steady.size else 1.0)) / 2
 
 
 def read_runs(file: BinaryIO, layout: Layout, header_bytes: tuple[int, int]) -> tuple[Array, Array]:
-    """Labels of all traces as runs, and the numbers of those marked dead."""
+    """Return the labels of all traces as runs, and the numbers of the traces marked dead."""
     words = {"inline": (header_bytes[0], "i4"), "crossline": (header_bytes[1], "i4"), "mark": (29, "i2")}
     kind = segy_headers.words_dtype(words, first=1, size=layout.trace.itemsize, order=layout.order)
     step = max(1, WINDOW // kind.itemsize)
@@ -227,27 +228,27 @@ def read_runs(file: BinaryIO, layout: Layout, header_bytes: tuple[int, int]) -> 
 
 
 def sampling(binary: Any, words: Array, *, unit: float) -> tuple[float, float, list[str]]:
-    """Sample interval and first sample, in ms or m, and remarks where the headers do not agree on them."""
+    """Return sample interval and first sample, in ms or m, and remarks on headers that disagree."""
     traced, delay = commonest(words["interval"]), commonest(words["delay"])
     interval = int(binary["interval"]) or traced
     remarks = []
     if not interval:
-        remarks.append("no sample interval in the headers, 4 ms (or m) assumed")
+        remarks.append("no sample interval in the headers; 4 ms (or m) is assumed")
     elif traced not in (0, interval):
         remarks.append(f"the binary header says a sample interval of {interval} us, the traces {traced} us")
     if np.any(words["delay"] != delay):
-        remarks.append(f"the delay differs between traces, {delay} taken for all")
+        remarks.append(f"the delay differs between traces; {delay} is used for all")
     return (interval or 4000) / 1000 * unit, delay * unit, remarks
 
 
 def commonest(values: Array) -> int:
-    """The value that occurs most often."""
+    """Return the most frequent value."""
     distinct, counts = np.unique(values, return_counts=True)
     return int(distinct[counts.argmax()])
 
 
 def find_bin_size(words: Array, rows: Array, columns: Array, *, metres: float) -> tuple[float, float] | None:
-    """Metres between neighbouring inlines and crosslines by coordinates of some traces, None if they do not tell."""
+    """Return metres between neighbouring inlines and crosslines from coordinates of traces; None without a grid."""
     if commonest(words["coordinate_units"]) > 1:  # angles
         return None
     scalar = segy_headers.coordinate_scalars(words) * metres
@@ -260,7 +261,7 @@ def find_bin_size(words: Array, rows: Array, columns: Array, *, metres: float) -
 
 
 def read(geometry: Geometry, rows: Array, columns: Array, *, samples: slice = slice(None)) -> Array:
-    """Amplitudes of a block of a SEG-Y volume, NaN where a trace is missing or dead.
+    """Read the amplitudes of a block of a SEG-Y volume; missing and dead traces are NaN.
 
     Parameters
     ----------
@@ -291,9 +292,9 @@ def read(geometry: Geometry, rows: Array, columns: Array, *, samples: slice = sl
 
 
 def stored_samples(file: BinaryIO, layout: Layout, numbers: Array, samples: slice) -> Array:
-    """Samples as stored of traces in ascending order, read by runs of neighbours."""
+    """Read the stored samples of traces in ascending order, in runs of neighbouring traces."""
     stride = layout.trace.itemsize
-    jumps = np.diff(numbers) > 1 + NEAR // stride
+    jumps = np.diff(numbers) > 1 + GAP // stride
     turns = np.diff(numbers // max(1, WINDOW // stride)) > 0
     cuts = (np.flatnonzero(jumps | turns) + 1).tolist()
     runs = []

@@ -1,4 +1,4 @@
-"""Headers of SEG-Y by the standard: words, text, sample formats."""
+"""SEG-Y headers by the standard: header words, text header, sample formats."""
 
 import textwrap
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 TEXT_SIZE, BINARY_SIZE, HEADER_SIZE = 3200, 400, 240
-# Sample formats of the SEG-Y standard by code; 1 is IBM floating point, which NumPy knows only as bits.
+# Sample formats of the SEG-Y standard by code; 1 is IBM floating point, read as bits.
 FORMATS = {1: "u4", 2: "i4", 3: "i2", 5: "f4", 6: "f8", 8: "i1", 9: "i8", 10: "u4", 11: "u2", 12: "u8", 16: "u1"}
 # First byte (counted from 1, as in the standard) and type of the header words in use.
 BINARY_WORDS = {
@@ -49,14 +49,14 @@ ENDIANS = {">": "big", "<": "little"}
 
 
 def number_name(kind: npt.DTypeLike) -> str:
-    """Return what a type of numbers is called, for instance ``integer, 16 bit``."""
+    """Return the name of a type of numbers, for instance ``integer, 16 bit``."""
     kind = np.dtype(kind)
     names = {"i": "integer", "u": "unsigned integer", "f": "IEEE float"}
     return f"{names[kind.kind]}, {8 * kind.itemsize} bit"
 
 
 def format_name(code: int) -> str:
-    """Return what a SEG-Y sample format is called.
+    """Return the name of a SEG-Y sample format.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def format_name(code: int) -> str:
 
 
 def words_dtype(words: Mapping[str, tuple[int, str]], *, first: int, size: int, order: str = ">") -> np.dtype[Any]:
-    """NumPy type of a header of `size` bytes with some words named; byte 0 is the standard's byte `first`."""
+    """Return the NumPy type of a header of `size` bytes with named words; byte 0 is byte `first` of the standard."""
     return np.dtype(
         {
             "names": list(words),
@@ -79,22 +79,22 @@ def words_dtype(words: Mapping[str, tuple[int, str]], *, first: int, size: int, 
 
 
 def trace_dtype(order: str = ">") -> np.dtype[Any]:
-    """NumPy type of a trace header."""
+    """Return the NumPy type of a trace header."""
     return words_dtype(TRACE_WORDS, first=1, size=HEADER_SIZE, order=order)
 
 
 def binary_dtype(order: str = ">") -> np.dtype[Any]:
-    """NumPy type of the binary header."""
+    """Return the NumPy type of the binary header."""
     return words_dtype(BINARY_WORDS, first=TEXT_SIZE + 1, size=BINARY_SIZE, order=order)
 
 
 def word_at(headers: Array, byte: int, order: str) -> Array:
-    """The four-byte integer at a byte, counted from 1, of every trace header."""
+    """Return the four-byte integer at a byte, counted from 1, of every trace header."""
     return headers.view(words_dtype({"word": (byte, "i4")}, first=1, size=HEADER_SIZE, order=order))["word"]
 
 
 def coordinate_scalars(headers: Any) -> Array:
-    """What the coordinates of trace headers are multiplied by; a negative scalar in a file divides, 0 is 1.
+    """Return the factors of coordinates in trace headers; a negative scalar divides, 0 counts as 1.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def coordinate_scalars(headers: Any) -> Array:
 
 
 def decode_text(raw: bytes) -> str:
-    """Text header, EBCDIC or ASCII, as lines without what cannot be printed."""
+    """Return a text header, EBCDIC or ASCII, as lines; unprintable characters become spaces."""
     readings = [raw.decode(code) for code in ("cp037", "latin-1")]
     text = max(readings, key=lambda text: sum(c.isascii() and (c.isalnum() or c == " ") for c in text))
     text = "".join(c if c.isascii() and c.isprintable() else " " for c in text)
@@ -114,7 +114,7 @@ def decode_text(raw: bytes) -> str:
 
 
 def decode(stored: Array, format: int) -> Array:
-    """Samples as stored in a SEG-Y format as float32; what float32 cannot hold becomes infinite or zero.
+    """Return stored samples of a SEG-Y format as float32; values beyond its range become infinite or zero.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def decode(stored: Array, format: int) -> Array:
 
 
 def ibm_bits(x: npt.ArrayLike) -> Array:
-    """Bits of the IBM single-precision numbers nearest to `x`; NaN, which IBM cannot say, becomes 0.
+    """Return the bits of the IBM single-precision numbers nearest to `x`; NaN, which IBM format lacks, becomes 0.
 
     Notes
     -----
@@ -150,12 +150,12 @@ def ibm_bits(x: npt.ArrayLike) -> Array:
     fraction = (bits & 0x7FFFFF | 0x800000) + (np.uint32(1) << shift >> 1) >> shift
     sign = bits & 0x80000000
     words = sign | (exponent16 + 64).astype(np.uint32) << 24 | fraction
-    words = np.where(exponent == -126, sign, words)  # zero, and what float32 holds with fewer digits
+    words = np.where(exponent == -126, sign, words)  # zero and subnormal numbers
     return np.where(exponent < 129, words, np.where(bits & 0x7FFFFF == 0, sign | 0x7FFFFFFF, 0)).astype(np.uint32)
 
 
 def encode(x: npt.ArrayLike, *, format: int, order: str = ">") -> Array:
-    """Samples as a SEG-Y format stores them: IBM bits, or rounded and clipped where the format is an integer.
+    """Return samples as stored in a SEG-Y format: IBM bits, IEEE numbers, or integers rounded and clipped.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def encode(x: npt.ArrayLike, *, format: int, order: str = ">") -> Array:
 
 
 def text_header(text: str) -> bytes:
-    """Text as the 3200 EBCDIC bytes (40 lines of 80 characters) that open a SEG-Y file.
+    """Return text as the 3200 EBCDIC bytes (40 lines of 80 characters) at the start of a SEG-Y file.
 
     Examples
     --------

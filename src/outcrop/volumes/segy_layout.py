@@ -1,4 +1,4 @@
-"""Where the traces lie in a SEG-Y file, by its headers and its size."""
+"""Layout of the traces in a SEG-Y file, from its headers and its size."""
 
 import functools
 import math
@@ -13,14 +13,14 @@ from outcrop.volumes import segy_headers
 from outcrop.volumes.segy_headers import BINARY_SIZE, ENDIANS, FORMATS, HEADER_SIZE, TEXT_SIZE
 
 Array = npt.NDArray[Any]
-WINDOW = 1 << 26  # bytes of the file mapped at a time
-SAMPLED = (32, 128)  # blocks of the file whose headers are looked at, and traces in each
-MOST_EXTENSIONS = 64  # of a trace header; a larger number is no such count
+WINDOW = 1 << 26  # bytes of the file that are mapped at a time
+SAMPLED = (32, 128)  # sampled blocks of the file, and traces in each block
+MOST_EXTENSIONS = 64  # most further headers of a trace; a larger number in the file is not valid
 
 
 @functools.lru_cache
 def trace_type(kind: str, n_samples: int, extensions: int = 0) -> np.dtype[Any]:
-    """NumPy type of a trace of `n_samples` of a type, with so many further trace headers."""
+    """Return the NumPy type of a trace of `n_samples` samples of type `kind`, with further trace headers."""
     start = HEADER_SIZE * (1 + extensions)
     samples = np.dtype((kind, n_samples))
     return np.dtype(
@@ -34,10 +34,10 @@ def trace_type(kind: str, n_samples: int, extensions: int = 0) -> np.dtype[Any]:
 
 
 class Layout(NamedTuple):
-    """Where the traces lie in a SEG-Y file and how their samples are stored."""
+    """Positions of the traces in a SEG-Y file, and type of their samples."""
 
     path: str
-    order: str  # of bytes, as NumPy writes it
+    order: str  # byte order in NumPy's notation, < or >
     format: int
     start: int  # byte of the first trace
     n_samples: int
@@ -53,7 +53,7 @@ class Layout(NamedTuple):
 def find_layout(
     file: BinaryIO, opening: bytes, *, path: str, size: int, endian: str | None
 ) -> tuple[Layout, list[str]]:
-    """Layout that the headers state as far as the size of the file bears it out, and notes on where it does not."""
+    """Return the layout on which headers and file size agree, and notes on headers that are wrong."""
     if size <= TEXT_SIZE + BINARY_SIZE + HEADER_SIZE:
         raise ValueError(f"{path} holds {size} bytes, too few for a SEG-Y file; is it empty or truncated?")
     binaries = {order: np.frombuffer(opening, segy_headers.binary_dtype(order), 1, TEXT_SIZE)[0] for order in ENDIANS}
@@ -71,11 +71,9 @@ def find_layout(
     if binary["revision"] == 2:
         stated = {"extended binary": int(binary["long_samples"]), **stated}
     extensions = int(binary["extensions"]) if binary["revision"] == 2 else 0
-    unknown = Layout(path, order, int(binary["format"]), start=0, n_samples=0, n_traces=0)
+    empty = Layout(path, order, int(binary["format"]), start=0, n_samples=0, n_traces=0)
     for number in (extensions, 0) if 0 < extensions <= MOST_EXTENSIONS else (0,):
-        layout = fit_layout(
-            file, unknown._replace(extensions=number), size, starts=starts, counts=list(stated.values())
-        )
+        layout = fit_layout(file, empty._replace(extensions=number), size, starts=starts, counts=list(stated.values()))
         if layout:
             break
     else:
@@ -91,18 +89,19 @@ def find_layout(
 
 
 def trace_starts(binary: Any) -> list[int]:
-    """Bytes where the first trace may begin, the likeliest first: after the extended text headers, if there are any."""
+    """Return bytes where the first trace may begin, the likeliest first: after the extended text headers, if any."""
     extended = int(binary["extended_text"])
-    counts = range(17) if extended < 0 else (extended, 0)  # -1: as many as there are
+    counts = range(17) if extended < 0 else (extended, 0)  # -1: the number is not stated
     starts = [TEXT_SIZE + BINARY_SIZE + TEXT_SIZE * count for count in counts]
     stated = [int(binary["first_trace"])] if binary["revision"] == 2 else []
     return [start for start in stated + starts if start >= TEXT_SIZE + BINARY_SIZE]
 
 
 def fit_layout(file: BinaryIO, layout: Layout, size: int, *, starts: list[int], counts: Iterable[int]) -> Layout | None:
-    """The layout whose traces fill the file and whose trace headers agree, None if none does.
+    """Return the layout whose traces fill the file and whose trace headers agree, or None.
 
-    Sample counts that the headers state come first, then any other, which needs four traces to be believed.
+    Sample counts that the headers state are tried first, then all other counts, which need at least four traces. If no
+    trace headers agree, the first layout with a stated count that fills the file is returned.
     """
     likely = filling(layout, size, starts=starts, counts=counts)
     for fit in likely:
@@ -115,7 +114,7 @@ def fit_layout(file: BinaryIO, layout: Layout, size: int, *, starts: list[int], 
 
 
 def filling(layout: Layout, size: int, *, starts: list[int], counts: Iterable[int]) -> list[Layout]:
-    """Layouts that fill a file of `size` bytes with whole traces, for starts of the first trace and sample counts."""
+    """Return the layouts that fill `size` bytes with whole traces, for given starts and sample counts."""
     wanted = np.array([count for count in counts if count > 0], np.int64)
     strides = HEADER_SIZE * (1 + layout.extensions) + wanted * np.dtype(FORMATS[layout.format]).itemsize
     return [
@@ -126,14 +125,14 @@ def filling(layout: Layout, size: int, *, starts: list[int], counts: Iterable[in
 
 
 def headers_agree(file: BinaryIO, layout: Layout) -> bool:
-    """Whether traces all over the file state the sample count and interval that the first one states."""
+    """Return whether most of some traces all over the file state sample count and interval of the first trace."""
     numbers = np.linspace(0, layout.n_traces - 1, min(16, layout.n_traces)).astype(np.int64)
     stated = [trace_records(file, layout, n, n + 1)["header"].tobytes()[114:118] for n in numbers.tolist()]
     return any(stated[0]) and stated.count(stated[0]) > 0.75 * len(stated)
 
 
 def trace_records(file: BinaryIO, layout: Layout, first: int, last: int) -> Array:
-    """Traces from number `first` to before `last` as stored; a large span is mapped, and only what is used is read."""
+    """Return the stored traces from number `first` to `last` - 1; a large span is mapped, and read when it is used."""
     trace = layout.trace
     start, size = layout.start + first * trace.itemsize, (last - first) * trace.itemsize
     if size < 1 << 18:
@@ -145,7 +144,7 @@ def trace_records(file: BinaryIO, layout: Layout, first: int, last: int) -> Arra
 
 
 def sample_headers(file: BinaryIO, layout: Layout) -> Array:
-    """Headers of some thousand traces, shape (SAMPLED): blocks of neighbours spread evenly over the file."""
+    """Return headers of traces, shape `SAMPLED`: blocks of neighbouring traces, evenly spread over a large file."""
     if layout.n_traces <= math.prod(SAMPLED):
         return trace_records(file, layout, 0, layout.n_traces)["header"][None].copy()
     firsts = np.linspace(0, layout.n_traces - SAMPLED[1], SAMPLED[0]).astype(np.int64).tolist()

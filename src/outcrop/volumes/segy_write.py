@@ -1,4 +1,4 @@
-"""SEG-Y files written inline by inline, whole or not at all."""
+"""Writing of SEG-Y files inline by inline; a file gets its name when it is complete."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -39,20 +39,21 @@ def create(
     text: str = "",
     format: int = 5,
 ) -> Iterator[Write]:
-    """Write a SEG-Y file inline by inline; it appears under its name only when it is whole.
+    """Write a SEG-Y file inline by inline; it gets its name when it is complete.
 
     Parameters
     ----------
     path : path
-        File to make; one of that name is replaced on success and left alone on failure.
+        File to write; an existing file is replaced on success and kept on failure.
     inlines, crosslines : array of int
         Survey labels of the lines.
     times : array, shape (n_sample,)
         Two-way time of the samples in ms, evenly spaced, beginning at a whole millisecond.
     bin_size : (float, float)
-        Metres between neighbouring inlines and between neighbouring crosslines: X along crosslines, Y along inlines.
+        Metres between neighbouring inlines (Y) and between neighbouring crosslines (X), from the first trace.
     grid : three pairs of float, optional
-        X and Y instead: of inline 0 and crossline 0, then the steps per inline number and per crossline number.
+        X and Y of inline 0 and crossline 0, their steps per inline number, and their steps per crossline number;
+        replaces `bin_size`.
     text : str
         Lines of the text header.
     format : int
@@ -61,14 +62,13 @@ def create(
     Yields
     ------
     write : callable
-        ``write(row, section)`` stores inline number `row`, shape (n_crossline, n_sample), in any order. A trace that
-        is NaN throughout is marked dead.
+        ``write(row, section)`` stores inline number `row`, shape (n_crossline, n_sample), in any order. A trace
+        with only NaN is marked dead.
     """
     inlines, crosslines, times = np.asarray(inlines), np.asarray(crosslines), np.asarray(times, np.float64)
     if not inlines.size or not crosslines.size or not times.size:
-        raise ValueError(
-            f"A volume of {len(inlines)} x {len(crosslines)} x {len(times)} is empty; give every axis a label."
-        )
+        size = f"{len(inlines)} x {len(crosslines)} x {len(times)}"
+        raise ValueError(f"A volume of {size} samples is empty; give every axis at least one label.")
     interval = check_times(times)
     check_format(format)
     binary = np.zeros(1, binary_dtype())
@@ -104,19 +104,19 @@ def create_like(path: str | Path, geometry: Geometry, *, text: str = "", format:
     Parameters
     ----------
     path : path
-        File to make, whole or not at all.
+        File to write; it gets its name when it is complete.
     geometry : Geometry
-        The scanned file; of its binary header only the format changes, and extended text headers are left out.
+        The scanned file. In its binary header only the format changes; extended text headers are omitted.
     text : str
-        Lines of the text header: what this volume is.
+        Lines of the text header, a description of the new volume.
     format : int
         SEG-Y sample format.
 
     Yields
     ------
     write : callable
-        ``write(row, section)`` stores inline number `row`, shape (n_crossline, n_sample), in any order; traces that
-        the source holds twice or marks dead get their samples too.
+        ``write(row, section)`` stores inline number `row`, shape (n_crossline, n_sample), in any order; duplicate
+        and dead traces of the source get samples too.
     """
     check_format(format)
     source = geometry.layout
@@ -152,7 +152,7 @@ def create_like(path: str | Path, geometry: Geometry, *, text: str = "", format:
 def write_lines(
     path: str | Path, opening: bytes, shape: tuple[int, int, int], store: Callable[[BinaryIO, int, Array], None]
 ) -> Iterator[Write]:
-    """Write the opening of a file and then its inlines by `store(file, row, section)`; refused where one is missing."""
+    """Write the opening of a file, and its inlines with `store(file, row, section)`; a missing inline is an error."""
     written = np.zeros(shape[0], bool)
     with whole_file(path) as aside, open(aside, "wb") as file:
         file.write(opening)
@@ -167,17 +167,17 @@ def write_lines(
         yield write
         if not written.all():
             missing = np.sum(~written)
-            raise ValueError(f"{path}: {missing} of {len(written)} inlines were never written; write every row.")
+            raise ValueError(f"{path}: {missing} of {len(written)} inlines were not written; write every row.")
 
 
 def check_format(format: int) -> None:
-    """Refuse a sample format that is not known."""
+    """Raise `ValueError` for an unknown sample format."""
     if format not in FORMATS:
         raise ValueError(f"SEG-Y format is {format}; choose one of {', '.join(map(str, FORMATS))}.")
 
 
 def check_times(times: Array) -> int:
-    """Sample interval in whole microseconds of evenly spaced times in ms that SEG-Y headers can hold."""
+    """Return the interval of times in whole microseconds; raise `ValueError` if SEG-Y headers cannot hold the times."""
     interval = round(1000 * (times[-1] - times[0]) / (len(times) - 1)) if len(times) > 1 else 4000
     even = np.allclose(times, times[0] + np.arange(len(times)) * interval / 1000, rtol=0, atol=1e-3)
     if not even or not 0 < interval < 65536 or len(times) > 65535 or times[0] != np.int16(times[0]):
@@ -191,11 +191,10 @@ def check_times(times: Array) -> int:
 def trace_places(
     row: int, inline: int, crosslines: Array, *, bin_size: tuple[float, float], grid: Grid | None
 ) -> Array:
-    """X and Y in whole centimetres of the traces of an inline, by bin sizes from the first trace on or by a grid."""
+    """Return X and Y in whole centimetres of the traces of an inline, from bin sizes or a grid."""
     if grid is None:
-        places = np.column_stack(
-            [np.arange(len(crosslines)) * bin_size[1], np.full(len(crosslines), row * bin_size[0])]
-        )
+        n = len(crosslines)
+        places = np.column_stack([np.arange(n) * bin_size[1], np.full(n, row * bin_size[0])])
     else:
         origin, inline_step, crossline_step = np.asarray(grid, np.float64)
         places = origin + inline * inline_step + np.asarray(crosslines)[:, None] * crossline_step

@@ -1,4 +1,4 @@
-"""What a user wants to know of a volume before working on it."""
+"""Description of a volume: axes, geometry, amplitudes and their drift."""
 
 from typing import Any
 
@@ -14,17 +14,17 @@ Array = npt.NDArray[Any]
 
 
 def describe(volume: xr.DataArray, *, lines: int = 16) -> dict[str, Any]:
-    """What a user wants to know of a volume before working on it, as plain numbers, text, lists and dicts.
+    """Return a description of a volume as plain numbers, text, lists and dicts.
 
-    Amplitudes are those of `lines` evenly spaced inlines. ``drift`` says by how many dB the RMS amplitude differs
-    between eighths of the survey and between eighths of the time axis, the loudest against the quietest. Dead traces
+    Amplitudes are sampled on `lines` evenly spaced inlines. ``drift_lines`` and ``drift_time`` are the RMS amplitude of
+    the loudest eighth of the survey and of the time axis against the quietest, in dB. Dead traces
     are traces marked dead in the file and, estimated from the sampled lines, traces with a single value throughout.
     """
     attrs, live = volume.attrs, live_traces(volume)
     rows, sample = sample_lines(volume, lines)
     finite = np.isfinite(sample)
     if not finite.any():
-        raise ValueError(f"{volume_name(volume)} holds no finite amplitude; give one with data.")
+        raise ValueError(f"{volume_name(volume)} holds no finite amplitude; give a volume with data.")
     axes = {str(name): describe_axis(volume[name].values) for name in volume.dims}
     marked, held = attrs.get("dead", 0), finite.any(-1)
     silent = held & (sample.min(-1) == sample.max(-1)) & (volume.shape[2] > 1)
@@ -34,8 +34,8 @@ def describe(volume: xr.DataArray, *, lines: int = 16) -> dict[str, Any]:
     clip = None if attrs.get("scaled") else clip_of(centred)
     notes, loud = list(attrs.get("notes", ())), int(loud_traces(centred).sum())
     if loud:
-        words = f"of {silent.size} sampled ones, more than {LOUD:g} times louder than the others"
-        notes.append(f"{counted(loud, 'traces')} {words}, left out of the amplitude scale")
+        traces = f"{counted(loud, 'traces')} of {silent.size} sampled traces"
+        notes.append(f"{traces}, over {LOUD:g} times louder than the others, left out of the amplitude scale")
     return {
         "source": attrs.get("source"),
         "format": attrs.get("format"),
@@ -59,7 +59,7 @@ def describe(volume: xr.DataArray, *, lines: int = 16) -> dict[str, Any]:
 
 
 def sample_unit(volume: xr.DataArray | xr.Dataset) -> str | None:
-    """Unit of the last axis of a volume or a section, ms or m; None where it only counts samples or tells no unit.
+    """Return the unit of the last axis of a volume or a section, ms or m; None if it counts samples or has no unit.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def sample_unit(volume: xr.DataArray | xr.Dataset) -> str | None:
 
 
 def describe_axis(labels: Array) -> dict[str, Any]:
-    """First, last, step (None where it varies) and count of the labels of an axis."""
+    """Return first, last, step (None if it varies) and count of the labels of an axis."""
     steps = np.diff(labels)
     even = len(steps) > 0 and np.allclose(steps, steps[0])
     step = steps[0].item() if even else 1 if not len(steps) else None
@@ -83,7 +83,7 @@ def describe_axis(labels: Array) -> dict[str, Any]:
 
 
 def describe_amplitude(sample: Array, finite: Array, zero: float, clip: float | None) -> dict[str, Any]:
-    """Range, percentiles, clip (None for scaled ones) and histogram of sampled amplitudes; how many are not numbers."""
+    """Return range, percentiles, clip (None if scaled), histogram and counts of invalid values of amplitudes."""
     values = sample[finite].astype(np.float64)
     reach = 0.5 if clip is None else clip or 1.0
     counts, edges = np.histogram(values, bins=64, range=(zero - reach, zero + reach))
@@ -101,7 +101,7 @@ def describe_amplitude(sample: Array, finite: Array, zero: float, clip: float | 
 
 
 def describe_rms(sample: Array, finite: Array, inlines: Array, times: Array) -> dict[str, Any]:
-    """RMS amplitude of each sampled line and of each sample time, and how far it drifts along both."""
+    """Return the RMS amplitude of each sampled line and of each sample time, and the drift along both."""
     power = np.where(finite, sample, 0).astype(np.float64) ** 2
     with np.errstate(invalid="ignore"):
         by_line = np.sqrt(power.sum((1, 2)) / finite.sum((1, 2)))

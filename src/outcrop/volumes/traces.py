@@ -1,4 +1,4 @@
-"""Where the traces of a survey lie in its file: runs of even steps, and the grid that they make."""
+"""Positions of the traces of a survey in its file: runs of even steps, and the grid that they form."""
 
 import dataclasses
 import functools
@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 BLOCK = 1 << 17  # traces placed at a time
-FAR = 16  # lines; a gap in what is asked for that is not worth looking up
+FAR = 16  # lines; requested lines that are farther apart are looked up separately
 
-# A run: traces that follow each other in the file, their labels in even steps.
+# A run: consecutive traces of the file with labels in even steps.
 RUN = np.dtype(
     [("number", "i8"), ("count", "i4"), ("inline", "i4"), ("crossline", "i4")]
     + [("inline_step", "i8"), ("crossline_step", "i8")]
@@ -21,16 +21,16 @@ RUN = np.dtype(
 
 @dataclasses.dataclass(frozen=True)
 class Traces:
-    """Number in the file of the trace at every crossing of a grid; what is held grows with its lines, not its traces.
+    """Number in the file of the trace at every crossing of a grid; memory grows with the lines, not with the traces.
 
-    ``traces[rows, columns]`` is a table of shape (n_rows, n_columns), -1 where there is no trace or it is marked dead.
+    ``traces[rows, columns]`` is a table of shape (n_rows, n_columns), -1 for a missing trace and one marked dead.
 
     Attributes
     ----------
     inlines, crosslines : array of int
         Survey labels, ascending.
     runs : array of RUN
-        All traces, by the lowest inline of the run.
+        All traces, sorted by the lowest inline of the run.
     dead : array of int64
         Numbers of the traces marked dead, ascending.
     """
@@ -42,49 +42,50 @@ class Traces:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of inlines and of crosslines."""
+        """Number of inlines and number of crosslines."""
         return len(self.inlines), len(self.crosslines)
 
     @functools.cached_property
     def reach(self) -> tuple[Array, Array]:
-        """Lowest inline of every run, and highest of it and all before it: both ascend."""
+        """Lowest inline of every run, and highest inline of the run and all runs before it: both ascend."""
         low, high = ends(self.runs, "inline")
         return low, np.maximum.accumulate(high)
 
     def __getitem__(self, key: tuple[npt.ArrayLike, npt.ArrayLike]) -> Array:
         (rows, down), (columns, across) = (np.unique(np.asarray(k, int), return_inverse=True) for k in key)
-        # Lines far from each other are looked up by themselves: all that lies between would be unrolled.
+        # Distant lines are looked up separately, because all traces between lines of one lookup are unrolled.
         groups = [np.split(labels, np.flatnonzero(np.diff(labels) > FAR) + 1) for labels in (rows, columns)]
         parts = [part for group in groups[0] for part in np.array_split(group, 1 + group.size * columns.size // BLOCK)]
         table = np.block([[self.block(part, group) for group in groups[1]] for part in parts])
         return table[np.ix_(down.ravel(), across.ravel())]
 
     def block(self, rows: Array, columns: Array) -> Array:
-        """Table of ascending rows and columns."""
+        """Return the table of ascending rows and columns."""
         if not rows.size or not columns.size:
             return np.empty((rows.size, columns.size), np.int64)
         numbers, at_row, at_column = self.inside(rows, columns)
         live = np.append(self.dead, -1)[np.searchsorted(self.dead, numbers)] != numbers
         table = np.full((np.ptp(rows) + 1, np.ptp(columns) + 1), -1, np.int64)
-        table[at_row[live] - rows[0], at_column[live] - columns[0]] = numbers[live]  # the last of equals stays
+        # Of duplicates the last trace stays.
+        table[at_row[live] - rows[0], at_column[live] - columns[0]] = numbers[live]
         return table[np.ix_(rows - rows[0], columns - columns[0])]
 
     def inside(self, rows: Array, columns: Array) -> tuple[Array, Array, Array]:
-        """Number, row and column of every trace between the first and last of some rows and columns, dead or not."""
-        lines, traces = self.inlines[rows[[0, -1]]], self.crosslines[columns[[0, -1]]]
+        """Return number, row and column of all traces, live or dead, between the first and last of rows and columns."""
+        inlines, crosslines = self.inlines[rows[[0, -1]]], self.crosslines[columns[[0, -1]]]
         low, high = self.reach
-        some = self.runs[np.searchsorted(high, lines[0]) : np.searchsorted(low, lines[1], "right")]
-        some = some[np.argsort(some["number"])]
-        begin, end = np.zeros(len(some), np.int64), some["count"].astype(np.int64)
-        for name, limits in (("inline", lines), ("crossline", traces)):
-            first, last = steps_within(some[name].astype(np.int64), some[f"{name}_step"], *limits)
+        runs = self.runs[np.searchsorted(high, inlines[0]) : np.searchsorted(low, inlines[1], "right")]
+        runs = runs[np.argsort(runs["number"])]
+        begin, end = np.zeros(len(runs), np.int64), runs["count"].astype(np.int64)
+        for name, limits in (("inline", inlines), ("crossline", crosslines)):
+            first, last = steps_within(runs[name].astype(np.int64), runs[f"{name}_step"], *limits)
             begin, end = np.maximum(begin, first), np.minimum(end, last + 1)
         count = np.maximum(end - begin, 0)
-        numbers, inline, crossline = (unroll(some, name, begin, count) for name in ("number", "inline", "crossline"))
+        numbers, inline, crossline = (unroll(runs, name, begin, count) for name in ("number", "inline", "crossline"))
         return numbers, place(self.inlines, inline), place(self.crosslines, crossline)
 
     def live(self) -> npt.NDArray[np.bool_]:
-        """Which crossings have a live trace, shape (n_inline, n_crossline)."""
+        """Return which crossings have a live trace, shape (n_inline, n_crossline)."""
         live, columns = np.empty(self.shape, bool), np.arange(self.shape[1])
         for rows in np.array_split(np.arange(len(live)), -(-live.size // BLOCK)):
             live[rows] = self[rows, columns] >= 0
@@ -92,7 +93,7 @@ class Traces:
 
 
 def find_runs(inline: npt.ArrayLike, crossline: npt.ArrayLike, *, first: int = 0) -> Array:
-    """Labels of traces that follow each other in a file as runs of even steps, the number of the first trace given.
+    """Return the labels of consecutive traces of a file as runs of even steps; `first` is the first trace number.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def find_runs(inline: npt.ArrayLike, crossline: npt.ArrayLike, *, first: int = 0
     uneven = np.ones(len(place), bool)
     uneven[1:2] = False
     uneven[2:] = np.any(steps[:, 1:-1] != steps[:, :-2], axis=0)
-    # The second trace of a run sets its step, so that of uneven traces in a row every other one begins a run.
+    # The second trace of a run sets its step, so in a row of uneven traces every second one begins a run.
     starts = np.flatnonzero(uneven & ((place - np.maximum.accumulate(np.where(uneven, -1, place))) % 2 == 1))
     runs = np.zeros(len(starts), RUN)
     runs["number"], runs["count"] = first + starts, np.diff(starts, append=len(place))
@@ -114,14 +115,14 @@ def find_runs(inline: npt.ArrayLike, crossline: npt.ArrayLike, *, first: int = 0
 
 
 def ends(runs: Array, name: str) -> tuple[Array, Array]:
-    """Lowest and highest label of every run."""
+    """Return the lowest and the highest label of every run."""
     first = runs[name].astype(np.int64)
     last = first + runs[f"{name}_step"] * (runs["count"] - 1)
     return np.minimum(first, last), np.maximum(first, last)
 
 
 def steps_within(first: Array, step: Array, low: int, high: int) -> tuple[Array, Array]:
-    """Least and greatest number of steps that lead from `first` to between two limits.
+    """Return the least and the greatest number of steps from `first` that end between two limits.
 
     Examples
     --------
@@ -135,7 +136,7 @@ def steps_within(first: Array, step: Array, low: int, high: int) -> tuple[Array,
 
 
 def unroll(runs: Array, name: str, begin: Any, count: Array) -> Array:
-    """Labels, or numbers, of some traces of every run, from the `begin`-th on.
+    """Return labels, or numbers, of `count` traces of every run, from trace `begin` of the run.
 
     Examples
     --------
@@ -148,10 +149,10 @@ def unroll(runs: Array, name: str, begin: Any, count: Array) -> Array:
 
 
 def make_grid(runs: Array, dead: Array) -> dict[str, Any] | None:
-    """Axes of a survey and the trace at each crossing, as fields of Geometry; None where labels make no grid."""
+    """Return the axes of a survey and the trace at each crossing as fields of Geometry; None if labels form no grid."""
     inlines, crosslines = line_axis(runs, "inline"), line_axis(runs, "crossline")
     n_traces, size = int(runs["count"].sum(dtype=np.int64)), len(inlines) * len(crosslines)
-    # A survey fills a fair part of its grid; random words fill next to nothing of theirs.
+    # A survey fills a large part of its grid, random labels almost nothing.
     if size > 16 * n_traces + 1024:
         return None
     dead = dead[: 0 if len(dead) == n_traces else None]
@@ -199,15 +200,15 @@ def line_axis(runs: Array, name: str) -> Array:
 
 
 def place(axis: Array, labels: Array) -> Array:
-    """Row of each label on an axis that holds it."""
+    """Return the position of each label on an axis that has all of them."""
     if len(axis) > 1 and axis[-1] - axis[0] == (len(axis) - 1) * (axis[1] - axis[0]):
         return np.asarray((labels.astype(np.int64) - axis[0]) // (axis[1] - axis[0]))
     return np.searchsorted(axis, labels)
 
 
 def sorting(runs: Array) -> str:
-    """Which line is contiguous in the file, by the share of neighbouring traces that lie on the same one."""
-    still = {name: runs[f"{name}_step"] == 0 for name in ("inline", "crossline")}
-    within = np.where(still["inline"] != still["crossline"], runs["count"] - 1, 0)
-    inline, crossline = (np.sum(within[on_line]) / np.sum(runs["count"], dtype=np.int64) for on_line in still.values())
+    """Return which lines are contiguous in the file, by the share of consecutive traces on the same line."""
+    along = {name: runs[f"{name}_step"] == 0 for name in ("inline", "crossline")}
+    within = np.where(along["inline"] != along["crossline"], runs["count"] - 1, 0)
+    inline, crossline = (np.sum(within[on_line]) / np.sum(runs["count"], dtype=np.int64) for on_line in along.values())
     return "neither" if max(inline, crossline) < 0.25 else "inline" if inline >= crossline else "crossline"

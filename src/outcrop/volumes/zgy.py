@@ -1,8 +1,8 @@
-"""ZGY: headers through pyzgy, samples from the bricks of the file.
+"""ZGY: headers are read by pyzgy, samples from the bricks of the file.
 
-A ZGY file is a grid of bricks, usually 64 x 64 x 64 samples, and a table that says where each lies. pyzgy (OpenZGY)
-reads the headers and the table, and decodes compressed bricks; a plain brick is mapped and only what is asked for is
-read, so that a line costs about what it costs in SEG-Y.
+A ZGY file has a grid of bricks, usually 64 x 64 x 64 samples, and a table of their positions. pyzgy (OpenZGY) reads
+the headers and the table, and decodes compressed bricks. Of a plain brick only the requested part is read, so reading a
+line takes about as long as in SEG-Y.
 """
 
 import contextlib
@@ -30,29 +30,29 @@ Array = npt.NDArray[Any]
 Three = tuple[int, int, int]
 MAGIC = b"VBS\0"
 LARGEST_BRICK = 1 << 26  # bytes; 64 x 64 x 64 samples take 1 MB
-SMALL = 1 << 18  # bytes that are read rather than mapped
-MOST_LINES = 10**7  # as of any volume
-# Entries of the table of bricks: the highest byte says the kind, the others where the brick begins, or its only value.
+SMALL = 1 << 18  # bytes; a smaller part of a brick is read, a larger one is mapped
+MOST_LINES = 10**7  # as in `outcrop.volumes.opening`
+# Entries of the table of bricks: the highest byte is the kind, the others the start of the brick or its constant value.
 EMPTY, CONSTANT, COMPRESSED = 0x00, 0x80, 0xC0
-ZEROS = np.uint64(CONSTANT << 56)  # which version 1 writes as 1
+ZEROS = np.uint64(CONSTANT << 56)  # version 1 stores it as 1
 PLACE = np.uint64((1 << 56) - 1)
 TYPES = {"int8": "<i1", "int16": "<i2", "float": "<f4"}
 
 _decoded = Kept()
-_alone = threading.RLock()  # what is printed is kept back for all threads
+_output_lock = threading.RLock()  # because output is redirected for all threads
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where the bricks of a ZGY file lie, and what its axes are.
+    """Positions of the bricks of a ZGY file, and its axes.
 
     Attributes
     ----------
     path : str
     stamp : (int, int)
-        Size and time of change (ns) of the file that was opened.
+        Size and modification time (ns) of the opened file.
     version : int
-        Of the format, 1 to 4.
+        Version of the format, 1 to 4.
     shape, brick : (int, int, int)
         Samples of the volume and of a brick along inline, crossline and depth or time.
     type : str
@@ -62,18 +62,18 @@ class Layout:
     table : array of uint64, shape (bricks along inline, along crossline, downwards)
         Entry of every brick at full resolution.
     inlines, crosslines, samples : array
-        Survey labels, ascending; time in ms, depth in m, or the file's numbers where it does not say what they are.
+        Survey labels, ascending; time in ms, depth in m, or the file's numbers if it does not state their unit.
     reversed : (bool, bool)
         Whether inlines and crosslines descend in the file.
     domain : {"time", "depth"} or None
-        None where the file does not say it.
+        None if the file does not state it.
     unit : str
-        Unit of the sample axis as the file names it, empty where it does not say what the axis measures.
+        Unit of the sample axis as named in the file, empty if the file does not state what the axis measures.
     grid : tuple or None
-        ``origin``, ``inline step`` and ``crossline step``, (X, Y) each, per line number; None where the corners do not
-        span an area.
+        ``origin``, ``inline step`` and ``crossline step``, (X, Y) each, per line number; None if the corners span no
+        area.
     bin_size : (float, float) or None
-        Metres between neighbouring inlines and crosslines; None where the file does not say that X and Y are lengths.
+        Metres between neighbouring inlines and crosslines; None if the file does not state that X and Y are lengths.
     """
 
     path: str
@@ -95,14 +95,14 @@ class Layout:
     bin_size: tuple[float, ...] | None
 
     def live(self) -> Array:
-        """Which traces were written, shape (n_inline, n_crossline): those with a brick at any depth."""
+        """Return which traces have a brick at any depth, shape (n_inline, n_crossline)."""
         columns = (self.table != EMPTY).any(2)
         return np.asarray(columns[np.ix_(self.stored(0) // self.brick[0], self.stored(1) // self.brick[1])])
 
     def stored(self, axis: int, positions: Any = slice(None)) -> Array:
-        """Positions in the file along inline (0) or crossline (1) of positions in the volume."""
-        found = np.arange(self.shape[axis])
-        return np.asarray((found[::-1] if self.reversed[axis] else found)[positions])
+        """Return the positions in the file along inline (0) or crossline (1) of positions in the volume."""
+        order = np.arange(self.shape[axis])
+        return np.asarray((order[::-1] if self.reversed[axis] else order)[positions])
 
 
 def open_zgy(path: str, *, domain: str | None) -> xr.DataArray:
@@ -118,7 +118,7 @@ def open_zgy(path: str, *, domain: str | None) -> xr.DataArray:
         attrs["delay"] = float(samples[0])
     else:
         attrs["unit"] = ""
-        attrs["notes"] = [f"the file does not say what its samples measure; they are taken as {name}"]
+        attrs["notes"] = [f"the file does not state what its samples measure; they are taken as {name}"]
     axes = {"inline": layout.inlines, "crossline": layout.crosslines, name: samples}
     volume = lazy_volume(functools.partial(read, layout), axes, attrs, live=layout.live())
     check_axes(volume)
@@ -127,15 +127,15 @@ def open_zgy(path: str, *, domain: str | None) -> xr.DataArray:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what OpenZGY prints: modules it does not find, headers it does not like, files it left open."""
-    with _alone, warnings.catch_warnings():
+    """Suppress output and warnings of OpenZGY about missing modules, headers and open files."""
+    with _output_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             yield
 
 
 def openzgy() -> Any:
-    """The API of OpenZGY, which pyzgy brings."""
+    """Return the API of OpenZGY, which is part of pyzgy."""
     if importlib.util.find_spec("openzgy") is None:
         raise ImportError("pip install 'outcrop[zgy]'")
     with _quiet():
@@ -144,7 +144,7 @@ def openzgy() -> Any:
 
 
 def scan(path: str) -> Layout:
-    """Layout of a ZGY file from its headers; samples are not read.
+    """Return the layout of a ZGY file from its headers; samples are not read.
 
     Raises
     ------
@@ -163,14 +163,14 @@ def scan(path: str) -> Layout:
                 return _layout(reader, path, (stat.st_size, stat.st_mtime_ns))
         except ImportError as error:
             problem = f"{path} is a compressed ZGY file, which zfpy decodes; install it with {error}."
-        except Exception as error:  # OpenZGY asserts, divides and unpacks what the headers say
+        except Exception as error:  # OpenZGY raises errors of any type for damaged headers
             why = " ".join(str(error).split()) or type(error).__name__
             problem = f"{path} is a ZGY file with damaged headers ({why}); copy it again from its origin."
-    raise ValueError(problem)  # here, where the error of OpenZGY no longer holds the file open
+    raise ValueError(problem)  # outside of `except`: the error of OpenZGY would keep the file open
 
 
 def _layout(reader: Any, path: str, stamp: tuple[int, int]) -> Layout:
-    """Layout of an open file; `ValueError` where its headers cannot be true."""
+    """Return the layout of an open file; raise `ValueError` for impossible headers."""
     headers = reader._meta
     version = int(headers._fh._version)
     shape, brick = map(_three, (reader.size, reader.bricksize))
@@ -219,7 +219,7 @@ def _three(sizes: Any) -> Three:
 
 
 def _check_table(table: Array, size: int, *, begin: int, end: int) -> None:
-    """Refuse a table with bricks of `size` bytes in the headers or beyond the end of the file, and unknown ones."""
+    """Raise `ValueError` for bricks of `size` bytes in the headers or beyond the end, or of unknown kind."""
     kinds, starts = table >> np.uint64(56), table & PLACE
     plain, packed = (kinds == 0) & (table != EMPTY), kinds == COMPRESSED
     if not (plain | packed | (table == EMPTY) | (kinds == CONSTANT)).all():
@@ -234,7 +234,7 @@ def _check_table(table: Array, size: int, *, begin: int, end: int) -> None:
 
 
 def _labels(reader: Any, axis: int) -> Array:
-    """Numbers of the inlines (0) or crosslines (1) in the order of the file, whole ones as such."""
+    """Return the numbers of inlines (0) or crosslines (1) in the order of the file, whole numbers as integers."""
     first, step = float(reader.annotstart[axis]), float(reader.annotinc[axis])
     labels = first + step * np.arange(reader.size[axis])
     if not np.isfinite(labels).all() or np.abs(labels).max() > MOST_LINES or (step == 0 and len(labels) > 1):
@@ -254,7 +254,7 @@ def _sample_axis(reader: Any) -> tuple[Array, str | None, str]:
 
 
 def _survey(reader: Any) -> tuple[tuple[Any, ...] | None, tuple[float, ...] | None]:
-    """Where lines lie on the map, and metres between them, from the corners of the survey; None where unknown."""
+    """Return the grid of the lines on the map and the metres between them, from the corners of the survey, or None."""
     if reader.corners is None or reader.hunitdim.name == "arcangle" or min(reader.size[:2]) < 2:
         return None, None
     known = reader.hunitdim.name == "length"
@@ -271,7 +271,7 @@ def _survey(reader: Any) -> tuple[tuple[Any, ...] | None, tuple[float, ...] | No
 
 
 def read(layout: Layout, key: Key) -> Array:
-    """Amplitudes of a block of a ZGY volume, NaN where nothing was written at any depth.
+    """Read the amplitudes of a block of a ZGY volume; a trace without a brick at any depth is NaN.
 
     Parameters
     ----------
@@ -293,14 +293,14 @@ def read(layout: Layout, key: Key) -> Array:
             raise ValueError(f"{layout.path} has changed since it was opened; open it again.")
         for parts in itertools.product(*groups):
             number, out, inside = zip(*parts, strict=True)
-            block[out] = np.nan if empty[number[:2]] else _part(file, layout, number, inside)
+            block[out] = np.nan if empty[number[:2]] else _read_brick(file, layout, number, inside)
     if all(np.array_equal(order, np.arange(len(order))) for order in back):
         return block
     return np.asarray(block[np.ix_(*back)])
 
 
 def _by_brick(places: Array, size: int) -> list[tuple[int, slice, Any]]:
-    """Ascending places along an axis by brick: number of the brick, where they go in the block, where in the brick.
+    """Group ascending positions along an axis by brick: brick number, positions in the block, positions in the brick.
 
     Examples
     --------
@@ -318,33 +318,33 @@ def _by_brick(places: Array, size: int) -> list[tuple[int, slice, Any]]:
     return found
 
 
-def _part(file: BinaryIO, layout: Layout, number: Three, inside: Key) -> Any:
-    """Amplitudes of a part of a brick: scaled samples, or the one value of a brick that holds no other."""
+def _read_brick(file: BinaryIO, layout: Layout, number: Three, inside: Key) -> Any:
+    """Read the amplitudes of a part of a brick; a single number if the brick is constant."""
     entry = int(layout.table[number])
     if entry == EMPTY:
         return np.float32(0)
     if entry >> 56 == COMPRESSED or layout.version == 1:
         stored = _decoded.get((layout.path, layout.stamp, number), functools.partial(_decode, layout, number))
-        return _take(stored, inside)
+        return _select(stored, inside)
     kind = np.dtype(layout.type)
     if entry >> 56 == CONSTANT:
         stored = np.frombuffer((entry & int(PLACE)).to_bytes(8, "little")[: kind.itemsize], kind)[0]
     else:
-        stored = _plain(file, entry, layout.brick, kind, inside)
+        stored = _read_plain(file, entry, layout.brick, kind, inside)
     if kind.kind == "f":
         return stored
     return np.asarray(stored, np.float32) * np.float32(layout.factor) + np.float32(layout.offset)
 
 
-def _take(brick: Array, inside: Key) -> Array:
-    """Part of a brick for slices and arrays of positions, as a grid."""
+def _select(brick: Array, inside: Key) -> Array:
+    """Return the part of a brick for slices and arrays of positions along each axis."""
     for axis, places in enumerate(inside):
         brick = brick[(slice(None),) * axis + (places,)]
     return brick
 
 
-def _plain(file: BinaryIO, start: int, brick: Three, kind: np.dtype[Any], inside: Key) -> Array:
-    """Part of a plain brick that begins at byte `start`: few rows are read; many are mapped, so that few pages are."""
+def _read_plain(file: BinaryIO, start: int, brick: Three, kind: np.dtype[Any], inside: Key) -> Array:
+    """Read a part of a plain brick that begins at byte `start`; of many rows, only the used pages are read."""
     row, rows = brick[1] * brick[2] * kind.itemsize, inside[0]
     first, last = (rows.start, rows.stop) if isinstance(rows, slice) else (int(rows[0]), int(rows[-1]) + 1)
     begin, size = start + first * row, (last - first) * row
@@ -354,11 +354,11 @@ def _plain(file: BinaryIO, start: int, brick: Three, kind: np.dtype[Any], inside
     else:
         found = np.memmap(file, kind, "r", begin, (size // kind.itemsize,))
     places = slice(0, last - first) if isinstance(rows, slice) else rows - first
-    return _take(found.reshape(last - first, *brick[1:]), (places, *inside[1:]))
+    return _select(found.reshape(last - first, *brick[1:]), (places, *inside[1:]))
 
 
 def _decode(layout: Layout, number: Three) -> Array:
-    """Amplitudes of a whole brick by OpenZGY, for compressed bricks and those of version 1."""
+    """Decode the amplitudes of a whole brick with OpenZGY, for compressed bricks and bricks of version 1."""
     brick = np.zeros(layout.brick, np.float32)
     with openzgy().ZgyReader(layout.path) as reader:
         reader.read(tuple(n * size for n, size in zip(number, layout.brick, strict=True)), brick)
