@@ -1,4 +1,4 @@
-"""Bodies: as large and where a slow count says, however they are read; tops and bases between the samples."""
+"""Geobodies equal a slow count for any slab size; their tops and bases lie between samples."""
 
 import json
 import shutil
@@ -28,24 +28,24 @@ STEP, BINS = 4.0, (25.0, 12.5)
 
 
 def labels_of(codes, *, domain="time", **more):
-    """Labels of classes `other` (1) and `salt dome` (2) on a survey of every second inline from 100 and crossline."""
+    """Return labels of `other` (1) and `salt dome` (2) on every second inline from 100 and all crosslines from 300."""
     dims = ("inline", "crossline", domain)
     axes = {name: first + step * np.arange(n) for name, first, step, n in
             zip(dims, (100, 300, 40.0), (2, 1, STEP), codes.shape, strict=True)}  # fmt: skip
-    data = {name: (dims, own) for name, own in {"label": codes, **more}.items()}
+    data = {name: (dims, values) for name, values in {"label": codes, **more}.items()}
     return xr.Dataset(data, axes, {"classes": ["other", "salt dome"], "bin_size": BINS})
 
 
 def blobs(shape=(13, 17, 19), *, seed=0, share=0.25):
-    """Codes with many bodies of all sizes."""
+    """Return codes with many geobodies of all sizes."""
     noise = ndimage.gaussian_filter(np.random.default_rng(seed).standard_normal(shape), 1)
     return np.where(noise > np.quantile(noise, 1 - share), 2, 1).astype(np.uint8)
 
 
 @pytest.mark.parametrize("along", ["inline", "crossline"])
 @pytest.mark.parametrize(("seed", "memory"), [(0, 1), (1, 1), (2, 100 * 17 * 19 * 3), (3, 10**9)])
-def test_streamed_bodies_are_those_of_the_whole_volume(along, seed, memory):
-    """Slabs of 1 line, of 3 and of all lines give the bodies that one call on the whole volume gives."""
+def test_streamed_bodies_equal_bodies_of_the_whole_volume(along, seed, memory):
+    """Slabs of 1 line, of 3 and of all lines give the same geobodies as one call on the whole volume."""
     codes = blobs(seed=seed)
     sure = np.random.default_rng(seed).integers(0, 256, codes.shape, np.uint8)
     labels = labels_of(codes, confidence=sure)
@@ -70,7 +70,7 @@ def test_streamed_bodies_are_those_of_the_whole_volume(along, seed, memory):
 
 
 def test_surfaces_are_the_shallowest_and_deepest_samples():
-    """Top and base of every body lie half a sample outside its first and last sample on each trace, NaN elsewhere."""
+    """Top and base of every geobody lie half a sample outside its first and last sample on each trace, else NaN."""
     codes = blobs(seed=4)
     numbers, _ = ndimage.label(codes == 2)
     found = find_bodies(labels_of(codes), "salt dome", min_samples=30, memory=1)
@@ -88,11 +88,11 @@ def test_surfaces_are_the_shallowest_and_deepest_samples():
             tops.append((top, base))
         axes = {"inline": 100 + 2 * np.arange(13), "crossline": 300 + np.arange(17)}
         ours = tuple(found.surface("salt dome", body, side).reindex(axes).values for side in ("top", "base"))
-        assert any(all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ours, own, strict=True)) for own in tops)
+        assert any(all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ours, pair, strict=True)) for pair in tops)
 
 
 def test_legs_that_meet_on_the_last_line_are_one_body():
-    """Two legs with nothing between them, and a bridge at the very end, read line by line."""
+    """Two separate legs, connected on the last line alone, are one geobody if read line by line."""
     codes = np.ones((9, 20, 12), np.uint8)
     codes[:, 2:5, 3:9] = codes[:, 14:17, 3:9] = 2
     assert len(find_bodies(labels_of(codes), "salt dome", min_samples=1, memory=1).table) == 2
@@ -101,8 +101,8 @@ def test_legs_that_meet_on_the_last_line_are_one_body():
     assert table["samples"].tolist() == [(codes == 2).sum()]
 
 
-def test_what_is_not_labelled_or_uncertain_parts_bodies():
-    """A missing line and an uncertain plane are in no body."""
+def test_unlabelled_and_uncertain_samples_separate_bodies():
+    """A missing line and an uncertain plane belong to no geobody."""
     codes = np.ones((9, 20, 12), np.uint8)
     codes[1:8, 2:18, 3:9] = 2
     codes[4] = 0
@@ -112,7 +112,7 @@ def test_what_is_not_labelled_or_uncertain_parts_bodies():
 
 
 def test_volumes_are_in_units_of_the_survey():
-    """Metres where the survey is in depth or a velocity is given, area times time else, samples without bin sizes."""
+    """The unit is m3 in depth or with a velocity, m2 ms in time without one, and samples without bin sizes."""
     codes = np.ones((9, 20, 12), np.uint8)
     codes[2:7, 2:12, 3:9] = 2
     area = 300 * BINS[0] * BINS[1]
@@ -131,7 +131,7 @@ def test_volumes_are_in_units_of_the_survey():
 
 
 def test_surfaces_lie_between_the_samples_where_votes_tie():
-    """Votes that fall off around a dipping plane give it back to a fiftieth of a sample, in labels of four classes too.
+    """Votes that decrease around two dipping planes give these within 0.05 samples, also with four classes.
 
     Votes are bytes: near the plane one of 255 is about a fiftieth of a sample.
     """
@@ -152,7 +152,7 @@ def test_surfaces_lie_between_the_samples_where_votes_tie():
 
 
 def test_confidence_alone_places_a_surface_between_two_classes():
-    """Labels of two classes without scores: the confidence tells the same."""
+    """With two classes and no scores, the confidence gives the position of the surface."""
     shape = (6, 30, 40)
     line, trace, sample = np.ogrid[: shape[0], : shape[1], : shape[2]]
     top = 12.2 + 0.31 * line + 0.173 * trace
@@ -166,7 +166,7 @@ def test_confidence_alone_places_a_surface_between_two_classes():
 
 
 def test_true_labels_of_salt_give_its_volume_and_top():
-    """Within 1 % of the surface that the volume is cut from, the top within half a sample; no base is seen."""
+    """The volume is within 1 % of the modelled one, the top within half a sample; the base is below the volume."""
     shape = (60, 160, 200)
     _, truth = datasets.synthetic(shape, seed=1)
     top = datasets.synthetic_top(shape, seed=1)
@@ -180,12 +180,12 @@ def test_true_labels_of_salt_give_its_volume_and_top():
 
 
 def test_no_more_than_a_slab_is_read_at_once():
-    """200 lines within the memory of ten of them; each line is read once as label and once as confidence."""
-    shape, asked = (200, 40, 50), []
+    """200 lines are read in slabs of ten; each line is read once as label and once as confidence."""
+    shape, lines_read = (200, 40, 50), []
 
     def read(key):
-        asked.append(len(range(*key[0].indices(shape[0]))))
-        codes = np.ones((asked[-1], *shape[1:]), np.uint8)
+        lines_read.append(len(range(*key[0].indices(shape[0]))))
+        codes = np.ones((lines_read[-1], *shape[1:]), np.uint8)
         codes[:, 10:30, 20:40] = 2
         return codes
 
@@ -194,11 +194,11 @@ def test_no_more_than_a_slab_is_read_at_once():
     labels = xr.Dataset({name: (list(axes), lazy) for name in ("label", "confidence")}, axes)
     labels.attrs["classes"] = ["other", "salt dome"]
     table = oc.bodies(labels, "salt dome", memory=100 * 40 * 50 * 10)
-    assert table["samples"].tolist() == [200 * 20 * 20] and max(asked) == 10 and sum(asked) == 400
+    assert table["samples"].tolist() == [200 * 20 * 20] and max(lines_read) == 10 and sum(lines_read) == 400
 
 
-def test_what_cannot_be_answered_is_refused_in_one_line():
-    """Problem, value and remedy."""
+def test_invalid_arguments_are_refused_in_one_line():
+    """The error names problem, value and remedy."""
     labels = labels_of(blobs())
     for call, words in [
         (lambda: oc.bodies(labels, "salt"), "choose one of other, salt dome"),
@@ -217,8 +217,8 @@ def test_what_cannot_be_answered_is_refused_in_one_line():
     assert len(oc.bodies(labels, min_samples=10**6)) == 0
 
 
-def test_a_volume_in_seconds_is_the_same_body():
-    """Labels whose times are seconds: the same size in the same unit, the same top."""
+def test_bodies_in_seconds_equal_bodies_in_milliseconds():
+    """Labels with times in seconds give the same size in the same unit, and the same top."""
     codes = blobs()
     labels = labels_of(codes)
     seconds = labels.assign_coords(time=labels["time"] / 1000)
@@ -233,7 +233,7 @@ def test_a_volume_in_seconds_is_the_same_body():
 @pytest.mark.parametrize("along", ["inline", "crossline"])
 @pytest.mark.parametrize(("far", "sizes"), [("inline", [144, 108]), ("crossline", [168, 84])])
 def test_lines_far_apart_hold_different_bodies(along, far, sizes):
-    """A box on seven inlines and six crosslines with a gap of 100 numbers in it, whichever way the labels are read."""
+    """A gap of 100 line numbers splits a box into two geobodies, in both directions of reading."""
     codes = np.ones((9, 8, 12), np.uint8)
     codes[1:8, 1:7, 3:9] = 2
     labels = labels_of(codes)
@@ -246,7 +246,7 @@ def test_lines_far_apart_hold_different_bodies(along, far, sizes):
 
 
 def test_code_255_is_no_class():
-    """255 stands for uncertain: labels may name 254 classes, not more."""
+    """Labels may name at most 254 classes, because 255 is uncertain."""
     codes = xr.DataArray(np.ones((2, 3, 4), np.uint8), dims=("inline", "crossline", "time"))
     names = ["other", *(f"class {n}" for n in range(254))]
     with pytest.raises(ValueError, match="254 at most"):
@@ -255,7 +255,7 @@ def test_code_255_is_no_class():
 
 
 def striped(seed, axis, shape=(30, 40, 50)):
-    """Votes for a ball that are shifted from line to line, so that its labels are striped."""
+    """Return labels of a ball whose votes change from line to line, so that they are striped, and the true codes."""
     rng = np.random.default_rng(seed)
     place = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij")).astype(float)
     apart = np.linalg.norm(place - np.array(shape).reshape(3, 1, 1, 1) / 2, axis=0)
@@ -269,18 +269,18 @@ def striped(seed, axis, shape=(30, 40, 50)):
 
 
 def test_fused_labels_are_less_striped_and_nearer_to_the_truth():
-    """Inlines that differ from their neighbours do so less once the crosslines vote, and the other way round."""
+    """The votes of the crosslines reduce differences between adjacent inlines, and vice versa."""
     inlines, truth = striped(0, 0)
     crosslines, _ = striped(1, 1)
     total = inlines["score"].values.astype(np.uint16) + crosslines["score"].values
     axes = {name: inlines[name].values for name in inlines["label"].dims}
     fused = lazy_labels(lambda key: decided(total[(slice(None), *key)]), axes, inlines.attrs)
-    codes = {name: own["label"].assign_attrs(classes=["other", "salt dome"]) for name, own in
-             {"inlines": inlines, "crosslines": crosslines, "fused": fused}.items()}  # fmt: skip
-    seen = {name: stripes(own, "salt dome") for name, own in codes.items()}
-    assert seen["fused"]["inline"] < 0.6 * seen["inlines"]["inline"]
-    assert seen["fused"]["crossline"] < 0.6 * seen["crosslines"]["crossline"]
-    wrong = {name: (own.values != truth).mean() for name, own in codes.items()}
+    labels = {"inlines": inlines, "crosslines": crosslines, "fused": fused}
+    codes = {name: part["label"].assign_attrs(classes=["other", "salt dome"]) for name, part in labels.items()}
+    striped_share = {name: stripes(part, "salt dome") for name, part in codes.items()}
+    assert striped_share["fused"]["inline"] < 0.6 * striped_share["inlines"]["inline"]
+    assert striped_share["fused"]["crossline"] < 0.6 * striped_share["crosslines"]["crossline"]
+    wrong = {name: (part.values != truth).mean() for name, part in codes.items()}
     assert wrong["fused"] < min(wrong["inlines"], wrong["crosslines"])
     np.testing.assert_array_equal(fused["label"].values, 1 + total.argmax(axis=0))
     np.testing.assert_allclose(fused["confidence"].values, 255.0 * total.max(0) / total.sum(0), atol=0.51)
@@ -288,12 +288,12 @@ def test_fused_labels_are_less_striped_and_nearer_to_the_truth():
     assert np.isfinite(sides[0]).sum() == np.isfinite(sides[1]).sum() > 300
 
 
-# ---- of a job -------------------------------------------------------------------------------------------------------
+# ---- geobodies of a job ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory):
-    """A job on a small synthetic survey, all lines labelled."""
+    """Return the folder of a job on a small synthetic survey with all lines labelled."""
     folder = tmp_path_factory.mktemp("bodies")
     truth = datasets.write_synthetic(folder / "v.sgy", (36, 120, 140), seed=0)
     places = datasets.exemplars(oc.open_volume(truth).astype("uint8"), 32, min_share=0.5, seed=0)
@@ -307,20 +307,20 @@ def labelled(tmp_path_factory):
 
 @pytest.fixture
 def job(labelled, tmp_path):
-    """A copy of it."""
+    """Yield a copy of the labelled job."""
     shutil.copytree(labelled, tmp_path, dirs_exist_ok=True)
     with oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy") as one:
         yield one
 
 
 def around(votes):
-    """Votes of the middle one of three lines with those of the eight traces around, where a class has any itself."""
+    """Return the votes of the middle of three lines plus those of its eight neighbouring traces, 0 where it has 0."""
     total = np.pad(votes.sum(axis=1), [(0, 0), (1, 1), (0, 0)])
     return (total[:, 2:] + total[:, 1:-1] + total[:, :-2]) * (votes[:, 1] > 0)
 
 
 def test_a_job_is_fused_by_the_votes_of_both_directions(job):
-    """Labels are those of the summed votes; the lines across are kept, and the job's labels stay as they were."""
+    """Fused labels are those of the summed votes; the votes are kept, and the labels of the job do not change."""
     before = job.labels.load()
     fused = job.fused_labels()
     works = [job.plan, replace(job.plan, across=True)]
@@ -331,19 +331,19 @@ def test_a_job_is_fused_by_the_votes_of_both_directions(job):
     codes = np.array([job.classes[name] for name in names])
     for one_sided in ([], ["fault"]):
         both = inlines + crosslines
-        for name in one_sided:  # the votes of the lines stand for those of both directions
+        for name in one_sided:  # the votes of the inlines replace those of both directions
             both[names.index(name)] = 2 * inlines[names.index(name)]
         both = around(both)
         ours = voted_labels(job, works, dict.fromkeys(one_sided, 0.1))
         np.testing.assert_array_equal(ours["label"][7].values, codes[both.argmax(axis=0)])
         np.testing.assert_allclose(ours["confidence"][7].values, 255 * both.max(0) / both.sum(0), atol=0.51)
-        rest = np.sort(both, axis=0)
-        np.testing.assert_allclose(ours["margin"][7].values, 255 * (rest[-1] - rest[-2]) / both.sum(0), atol=0.51)
+        ranked = np.sort(both, axis=0)
+        np.testing.assert_allclose(ours["margin"][7].values, 255 * (ranked[-1] - ranked[-2]) / both.sum(0), atol=0.51)
     parts = [ours["label"][rows].values for rows in (slice(0, 7), slice(7, 8), slice(8, None))]
-    np.testing.assert_array_equal(np.concatenate(parts), ours["label"].values)  # however they are read
+    np.testing.assert_array_equal(np.concatenate(parts), ours["label"].values)  # for any blocks
     crossing = [view["label"].values for view in (voted_labels(job, works[:1]), voted_labels(job, works[1:]))]
     for name, share in fused.attrs["one_sided"].items():
-        one, other = (own == job.classes[name] for own in crossing)
+        one, other = (labels == job.classes[name] for labels in crossing)
         assert share < 0.3 and abs(share - (one & other).sum() / (one | other).sum()) < 0.1
     assert (
         fused.attrs["bin_size"] == before.attrs["bin_size"] == [25.0, 25.0]
@@ -354,8 +354,8 @@ def test_a_job_is_fused_by_the_votes_of_both_directions(job):
     assert (fused["label"] != before["label"]).any()
 
 
-def test_what_is_painted_holds_in_fused_labels(job):
-    """On the inline and on the crossline that it was painted on; what is said to be wrong does not come back."""
+def test_strokes_hold_in_fused_labels(job):
+    """Fused labels keep strokes on inlines and crosslines; labels painted as wrong do not return."""
     job.paint("fault", [(120, 320, 100), (120, 340, 140)], radius=3)
     job.paint("fault", [(118, 360, 300), (124, 360, 300)], radius=2, along="crossline")
     job.paint("wrong", [(112, 330, 300), (112, 380, 300)], radius=5)
@@ -364,13 +364,13 @@ def test_what_is_painted_holds_in_fused_labels(job):
     for (direction, position), codes in marked_sections(job, job.plan)[0].items():
         section = fused.isel({("inline", "crossline")[direction]: position}).values
         assert (codes > 0).any() and (section[codes > 0] == codes[codes > 0]).all()
-    for (direction, position), gone in marked_sections(job, job.plan)[1].items():
+    for (direction, position), wrong in marked_sections(job, job.plan)[1].items():
         section = fused.isel({("inline", "crossline")[direction]: position}).values
-        assert gone.any() and not any((section[mask] == code).any() for code, mask in enumerate(gone, 1))
+        assert wrong.any() and not any((section[mask] == code).any() for code, mask in enumerate(wrong, 1))
 
 
 def test_bodies_of_a_job_need_labels_that_are_up_to_date(job):
-    """None yet, or of older decisions: refused in one line, the latter unless asked for; part of the lines is noted."""
+    """Missing labels are refused in one line; stale labels too unless requested, with a note on the directions used."""
     job.add_exemplar("other", (115, 340, 120))
     with pytest.raises(ValueError, match=r"older decisions.*--stale"):
         job_bodies(job)
@@ -388,7 +388,7 @@ def test_bodies_of_a_job_need_labels_that_are_up_to_date(job):
 
 
 def test_narrow_surveys_are_not_fused(job):
-    """Where crosslines are shorter than a patch the inlines count alone, and fusing is refused in one line."""
+    """If crosslines are shorter than a patch, the inlines are used alone, and a request to fuse is refused."""
     job.choose_index(size=(32, 40))
     _, labels, _ = job_bodies(job, stale=True)
     assert not labels.attrs["fused"]
@@ -397,7 +397,7 @@ def test_narrow_surveys_are_not_fused(job):
 
 
 def run(capsys, monkeypatch, *words):
-    """Run the command line: (exit code, standard output, standard error)."""
+    """Run the command line, and return exit code, standard output and standard error."""
     monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
     with pytest.raises(SystemExit) as stop:
         main()
@@ -405,14 +405,14 @@ def run(capsys, monkeypatch, *words):
 
 
 def test_bodies_at_the_command_line(job, tmp_path, capsys, monkeypatch):
-    """A table, tops and bases in two formats that agree, pictures, a page; a second run finds the folder taken."""
+    """The command writes a table, equal horizons in two formats, figures and a report, but not into a used folder."""
     out, top = tmp_path / "out", tmp_path / "top.csv"
     exact = datasets.synthetic_top(job.volume.shape, seed=0)
     exact.to_dataframe().dropna().reset_index().to_csv(top, index=False)
     words = ["bodies", job.path, "-o", out, "--min-samples", 200, "--top", f"salt-dome={top}", "--json"]
-    code, said, problem = run(capsys, monkeypatch, *words)
-    assert code == 0, problem
-    answer = json.loads(said)
+    code, output, error = run(capsys, monkeypatch, *words)
+    assert code == 0, error
+    answer = json.loads(output)
     table = pd.read_csv(out / "bodies.csv")
     assert table["class"].tolist() == [row["class"] for row in answer["bodies"]]
     assert "salt dome" in set(table["class"]) and "other" not in set(table["class"])
@@ -423,12 +423,12 @@ def test_bodies_at_the_command_line(job, tmp_path, capsys, monkeypatch):
     assert answer["tops"][0]["traces"] > 0 and 0 < answer["tops"][0]["found"] <= 1
     assert {"report.html", "tops.png", "salt-dome.png", "provenance.json"} <= {path.name for path in out.iterdir()}
     assert "m2 ms" in (out / "report.html").read_text()
-    code, _, said = run(capsys, monkeypatch, *words)
-    assert code == 2 and "already there" in said
+    code, _, error = run(capsys, monkeypatch, *words)
+    assert code == 2 and "already there" in error
 
 
 def test_wrong_requests_for_bodies_are_one_line(job, tmp_path, capsys, monkeypatch):
-    """Exit code 2, problem, value and remedy, and nothing written."""
+    """The exit code is 2, the message names problem, value and remedy, and no file is written."""
     (tmp_path / "bad.poi").write_text("not a horizon\n")
     out = tmp_path / "out"
     for words, remedy in [
@@ -440,12 +440,12 @@ def test_wrong_requests_for_bodies_are_one_line(job, tmp_path, capsys, monkeypat
         (["--top", "salt-dome=nowhere.csv"], "No such file"),
         (["--top", f"salt-dome={tmp_path / 'bad.poi'}"], "lines of x, y, time"),
     ]:
-        code, _, said = run(capsys, monkeypatch, "bodies", job.path, "-o", out, "--no-fuse", *words)
-        assert (code, said.count("\n")) == (2, 1) and remedy in said and not out.exists()
+        code, _, error = run(capsys, monkeypatch, "bodies", job.path, "-o", out, "--no-fuse", *words)
+        assert (code, error.count("\n")) == (2, 1) and remedy in error and not out.exists()
 
 
 def test_a_job_along_crosslines_is_fused_with_its_inlines(job):
-    """The same two sets of votes, the other way round: labels of all crosslines, then of the inlines."""
+    """The votes of all crosslines are combined with those of the inlines."""
     job.choose_index(size=32, along="crossline")
     job.label()
     found, labels, _ = job_bodies(job, min_samples=1)

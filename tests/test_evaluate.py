@@ -64,7 +64,7 @@ def test_the_query_never_ranks_itself():
         assert retrieval_scores(S, CLASSES)[key] == retrieval_scores(T, CLASSES)[key]
 
 
-def test_row_normalisation_is_that_of_the_distances():
+def test_row_normalisation_divides_distances_by_their_maximum():
     """AUC_row is the AUC of 1 - D / rowmax with D = 1 - S, and equals AUC for a row-normalised matrix."""
     S = similarities()
     rows = 1 - (1 - S) / (1 - S).max(1, keepdims=True)

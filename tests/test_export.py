@@ -1,4 +1,4 @@
-"""Exports keep the source's headers, say what they are, open in other programs, and appear whole or not at all."""
+"""Exports keep the headers of the source, describe their content, open in other programs, and are never partial."""
 
 import json
 import os
@@ -35,7 +35,7 @@ CLASSES = ["chaotic", "other", "fault", "salt dome"]
 
 
 def labels_on(inlines, crosslines, times, *, dims=("inline", "crossline", "time")):
-    """Random labels, confidence and scores."""
+    """Return random labels, confidence and scores."""
     shape, rng = (len(inlines), len(crosslines), len(times)), np.random.default_rng(0)
     return xr.Dataset(
         {
@@ -49,13 +49,13 @@ def labels_on(inlines, crosslines, times, *, dims=("inline", "crossline", "time"
 
 
 def labels_for(path):
-    """Labels on the axes of a SEG-Y file."""
+    """Return random labels on the axes of a SEG-Y file."""
     geometry = segy.scan(path)
     return labels_on(geometry.inlines, geometry.crosslines, geometry.samples)
 
 
 def assert_like(source, path, values, *, format, tolerance=0.0):
-    """Trace headers equal byte for byte, binary header but for the format; segyio reads each trace's own values."""
+    """Assert equal trace headers, a binary header equal except the format, and the values of each trace by segyio."""
     old, new = segy.scan(source), segy.scan(path)
     raw = [Path(layout.path).read_bytes() for layout in (old.layout, new.layout)]
     assert {i for i in range(3200, 3600) if raw[0][i] != raw[1][i]} <= {3224, 3225}
@@ -84,8 +84,8 @@ def test_labels_have_the_headers_of_their_source(tmp_path, format, endian, order
     assert_like(source, tmp_path / "b.sgy", labels["label"], format=format)
 
 
-def test_irregular_surveys_keep_their_holes(tmp_path):
-    """A missing trace, a missing line, a trace held twice and a dead one stay what they are."""
+def test_irregular_surveys_stay_irregular(tmp_path):
+    """A missing trace, a missing line, a duplicate trace and a dead trace are exported as in the source."""
     places = [(i, x) for i in (10, 11, 13, 14) for x in CROSSLINES if (i, x) not in {(10, 100), (13, 102)}]
     places.append((14, 103))
     source = write_by_segyio(tmp_path / "a.sgy", np.zeros((len(places), 5)), labels=np.array(places))
@@ -99,8 +99,8 @@ def test_irregular_surveys_keep_their_holes(tmp_path):
 @pytest.mark.skipif(not DATA, reason="needs the real data in OUTCROP_DATA")
 @pytest.mark.parametrize("format", [1, 5, 8])
 @pytest.mark.parametrize("name", ["f3_inlines_110_111.sgy", "f3.sgy", "f3-lsb.sgy"])
-def test_real_files_lend_their_headers(tmp_path, name, format):
-    """Labels of F3 carry its headers, the lies in some of them included."""
+def test_labels_of_real_files_have_their_headers(tmp_path, name, format):
+    """Labels of F3 have its headers, including wrong header values."""
     source = Path(str(DATA), "segy", name)
     labels = labels_for(source)
     export_segy(labels, tmp_path / "b.sgy", like=source, format=format)
@@ -128,7 +128,7 @@ def test_the_text_header_states_that_the_file_holds_no_amplitudes(tmp_path):
 
 @pytest.mark.parametrize("table", ["cp500", "cp273", "cp1140", "cp875"])
 def test_the_text_header_reads_the_same_in_every_ebcdic_table(tmp_path, table):
-    """Lists of the provenance, brackets in class names: no character whose EBCDIC code differs between tables."""
+    """Brackets of lists and in class names are replaced, because their EBCDIC codes differ between tables."""
     labels = labels_on([1, 2], [3, 4], [0.0, 4.0]).assign_attrs(classes=["a [1]", "b {2}", "c", "d"])
     export_segy(labels, tmp_path / "b.sgy", provenance={"lines": [330, 310], "options": {"size": [99, 99]}})
     raw = (tmp_path / "b.sgy").read_bytes()[:3200]
@@ -137,8 +137,8 @@ def test_the_text_header_reads_the_same_in_every_ebcdic_table(tmp_path, table):
     assert "lines: (330, 310)" in text and "1 = a (1)" in text
 
 
-def test_codes_that_are_no_codes_are_refused():
-    """300 is not class 44, -2 is not class 254: both are refused by name; NaN, -1 and 255 mean what they meant."""
+def test_numbers_outside_the_codes_are_refused():
+    """300 must not become class 44, nor -2 class 254; the error names them. NaN is 0, -1 and 255 are uncertain."""
     for wrong in (300, 256, -2):
         with pytest.raises(ValueError, match=f"code {wrong}"):
             as_codes(np.array([0, 1, wrong]))
@@ -146,7 +146,7 @@ def test_codes_that_are_no_codes_are_refused():
 
 
 def test_two_hundred_classes_fit_the_text_header(tmp_path):
-    """Names that are too many are cut with a hint at the table, which has them all."""
+    """A list of classes too long for the header is shortened, and the header names the file with all classes."""
     labels = labels_on(INLINES, CROSSLINES, np.arange(5.0))
     labels.attrs["classes"] = [f"structure of kind {i}" for i in range(200)]
     export_segy(labels, tmp_path / "b.sgy")
@@ -158,7 +158,7 @@ def test_two_hundred_classes_fit_the_text_header(tmp_path):
 
 @pytest.mark.parametrize("format", [1, 5, 8])
 def test_confidence_and_scores_are_written_in_percent(tmp_path, format):
-    """255 becomes 100 in every format; a byte holds whole percents; bytes and shares of one give the same."""
+    """255 becomes 100 in every format, whole percent in bytes; scores in bytes and as shares give the same file."""
     source = write_by_segyio(tmp_path / "a.sgy", np.zeros((12, 5)))
     labels = labels_for(source)
     shares = labels.assign(score=labels["score"] / np.float32(255))
@@ -173,7 +173,7 @@ def test_confidence_and_scores_are_written_in_percent(tmp_path, format):
 @pytest.mark.parametrize("format", [5, 8])
 @pytest.mark.parametrize("n_classes", [1, 2, 4, 9, 100])
 def test_colour_tables_give_every_code_its_colour(tmp_path, n_classes, format):
-    """As Petrel (one row of 256 a code) and OpendTect (nearest segment) read them from 0 or -1 on, 255 codes up."""
+    """Petrel (one of 256 rows for each code) and OpendTect (nearest segment) find each colour, from code 0 or -1 on."""
     names = [*CLASSES, *(f"class {i}" for i in range(4, n_classes))][:n_classes]
     labels = labels_on(INLINES, CROSSLINES, np.arange(5.0)).assign_attrs(classes=names)
     labels["label"] = labels["label"].clip(max=n_classes)
@@ -188,7 +188,7 @@ def test_colour_tables_give_every_code_its_colour(tmp_path, n_classes, format):
         rgb = petrel[code - lowest]
         position, *opendtect = map(float, keys[f"1.Value-Color.{code - lowest}"].split("`"))
         see_through = float(keys[f"1.Transparency.{code - lowest}"].split("`")[1])
-        assert round(position * (segments - 1)) == code - lowest  # the segment around it
+        assert round(position * (segments - 1)) == code - lowest  # position of the segment of this code
         assert rgb[:3].tolist() == opendtect[:3] and rgb[3] == 255 - see_through == 255 * (code != 0)
         if name in COLOURS:
             np.testing.assert_allclose(np.array(opendtect[:3]) / 255, to_rgb(COLOURS[name]), atol=1 / 255)
@@ -196,32 +196,32 @@ def test_colour_tables_give_every_code_its_colour(tmp_path, n_classes, format):
 
 @pytest.mark.parametrize("format", [1, 5, 8])
 def test_labels_are_read_back_and_exported_again(tmp_path, format):
-    """Uncertain is -1 in signed bytes and 255 elsewhere; both come back as 255, and as the same scores."""
+    """Uncertain is -1 in signed bytes, else 255; both are read back as 255 and give the same scores."""
     labels = labels_on(INLINES, CROSSLINES, np.arange(5.0))
     export_segy(labels, tmp_path / "b.sgy", format=format)
     back = open_volume(tmp_path / "b.sgy")
     assert ((back.values == (-1 if format == 8 else 255)) == (labels["label"].values == 255)).all()
     np.testing.assert_array_equal(as_codes(back.values), labels["label"])
     truth = labels["label"].copy(data=np.ones(labels["label"].shape)).assign_attrs(classes=CLASSES)
-    scores = [pixel_scores(own, truth) for own in (back, labels["label"].assign_attrs(classes=CLASSES))]
+    scores = [pixel_scores(codes, truth) for codes in (back, labels["label"].assign_attrs(classes=CLASSES))]
     assert str(scores[0]) == str(scores[1])
     for again in (5, 8):
         export_segy(back, tmp_path / "c.sgy", format=again)
         np.testing.assert_array_equal(as_codes(open_volume(tmp_path / "c.sgy").values), labels["label"])
 
 
-def test_exports_tell_what_they_were_made_from(tmp_path):
-    """Given or carried by the labels: in the text header as far as it fits, in JSON, in Zarr, in the training set."""
+def test_exports_hold_their_provenance(tmp_path):
+    """Given provenance, or that of the labels, is in the text header (if it fits), JSON, Zarr and the training set."""
     origin = {"version": "9.9", "volume sha256": "ab" * 32, "lines": {"labelled": 3, "stale": 0, "missing": 1}}
     labels = labels_on(INLINES, CROSSLINES, np.arange(5.0))
     much = origin | {f"key {i}": "x" * 70 for i in range(60)}
-    for own, given_ in ((labels, much), (labels.assign_attrs(provenance=origin), None)):
+    for exported, given_ in ((labels, much), (labels.assign_attrs(provenance=origin), None)):
         expected = given_ or origin
-        export_segy(own, tmp_path / "b.sgy", provenance=given_)
+        export_segy(exported, tmp_path / "b.sgy", provenance=given_)
         assert json.loads((tmp_path / "b.sgy.provenance.json").read_text()) == expected
         text = "".join(line[3:].strip() for line in segy.scan(tmp_path / "b.sgy").text.splitlines())
         assert f"volume sha256: {'ab' * 32}" in text.replace("sha256:ab", "sha256: ab")
-        export_zarr(own, tmp_path / f"{len(expected)}.zarr", provenance=given_)
+        export_zarr(exported, tmp_path / f"{len(expected)}.zarr", provenance=given_)
         assert zarr.open_group(tmp_path / f"{len(expected)}.zarr", mode="r").attrs["provenance"] == expected
     export_segy(labels, tmp_path / "b.sgy")
     assert not (tmp_path / "b.sgy.provenance.json").exists()
@@ -248,8 +248,8 @@ def test_lines_without_labels_become_zero(tmp_path):
 
 
 @pytest.mark.parametrize("vertical", ["time", "depth"])
-def test_labels_without_a_source_get_headers_of_their_own(tmp_path, vertical):
-    """Axes, bin size, domain and names come back; a missing trace comes back missing."""
+def test_labels_without_a_source_get_new_headers(tmp_path, vertical):
+    """Axes, bin size, domain and class names are read back; a missing trace stays missing."""
     dims = ("inline", "crossline", vertical)
     labels = labels_on(INLINES, CROSSLINES, 100 + 5.0 * np.arange(5), dims=dims)
     live = np.ones((3, 4), bool)
@@ -266,8 +266,8 @@ def test_labels_without_a_source_get_headers_of_their_own(tmp_path, vertical):
         np.testing.assert_array_equal(segyio.tools.cube(file), signed.where(live[:, :, None], 0))
 
 
-def test_a_volume_stands_for_the_file_it_was_opened_from(tmp_path):
-    """Header bytes that the user gave are used again; a volume that is no SEG-Y gives its axes."""
+def test_the_grid_of_an_open_volume_is_used(tmp_path):
+    """The header bytes with which a volume was opened are used again; a volume that is not SEG-Y gives its axes."""
     source = write_by_segyio(tmp_path / "a.sgy", np.zeros((12, 5)), header_bytes=(45, 49))
     volume = open_volume(source, header_bytes=(45, 49))
     labels = labels_on(*(volume[name].values for name in volume.dims))
@@ -280,7 +280,7 @@ def test_a_volume_stands_for_the_file_it_was_opened_from(tmp_path):
 
 
 def test_wrong_requests_are_refused_in_one_line(tmp_path):
-    """The source is never overwritten, and what cannot be exported is named with what can."""
+    """The source is never overwritten; an error names the invalid request and the valid ones."""
     source = write_by_segyio(tmp_path / "a.sgy", np.ones((12, 5)))
     labels = labels_for(source)
     bare = labels.drop_vars("score")
@@ -297,9 +297,9 @@ def test_wrong_requests_are_refused_in_one_line(tmp_path):
         (labels.isel(inline=0), {}, "axes"),
     ]
     before = source.read_bytes()
-    for given_, options, says in cases:
-        path = source if says.startswith("choose") else tmp_path / "b.sgy"
-        with pytest.raises(ValueError, match=says) as error:
+    for given_, options, words in cases:
+        path = source if words.startswith("choose") else tmp_path / "b.sgy"
+        with pytest.raises(ValueError, match=words) as error:
             export_segy(given_, path, **options)
         assert "\n" not in str(error.value)
     assert source.read_bytes() == before
@@ -308,7 +308,7 @@ def test_wrong_requests_are_refused_in_one_line(tmp_path):
 
 @pytest.fixture
 def damaged(tmp_path):
-    """Lazy labels of which the last lines cannot be read."""
+    """Return lazy labels whose last line cannot be read."""
     store = tmp_path / "damaged.zarr"
     group = zarr.open_group(store, mode="w", attributes={"classes": CLASSES})
     shape, dims = (40, 30, 30), ("inline", "crossline", "time")
@@ -319,8 +319,8 @@ def damaged(tmp_path):
     return xr.open_zarr(store, consolidated=False, chunks=None)
 
 
-def test_a_failed_export_leaves_nothing_and_spares_what_was_there(tmp_path, damaged, monkeypatch):
-    """Labels that cannot be read to their end leave no file, no folder, and an earlier export with its tables."""
+def test_a_failed_export_changes_no_files(tmp_path, damaged, monkeypatch):
+    """If labels cannot be read to the end, no file or folder is made, and an earlier export with its tables stays."""
     monkeypatch.setattr("outcrop.export.lines.BLOCK", 1)  # the first block of lines is written before the second fails
     good = damaged.isel(inline=slice(0, 33))
     folder = tmp_path / "out"
@@ -334,13 +334,13 @@ def test_a_failed_export_leaves_nothing_and_spares_what_was_there(tmp_path, dama
         lambda: export_zarr(damaged, folder / "b.zarr"),
         lambda: export_training_set(damaged, folder / "set", volume=volume, grid=grid, gap=2),
     ):
-        with pytest.raises(RuntimeError):  # of the decoder
+        with pytest.raises(RuntimeError):  # raised by the decoder
             attempt()
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_zarr_opens_with_xarray_alone(tmp_path):
-    """Values, axes, names, colours and CF flags are there for a program that knows nothing of Outcrop."""
+    """A program without Outcrop reads values, axes, names, colours and CF flags."""
     labels = labels_on(np.arange(100, 170), np.arange(300, 440), 4.0 * np.arange(1, 31))
     live = xr.DataArray(np.arange(70 * 140).reshape(70, 140) % 3 > 0, dims=("inline", "crossline"))
     labels = labels.assign_coords(live=live)
@@ -360,7 +360,7 @@ def test_zarr_opens_with_xarray_alone(tmp_path):
 
 
 def test_a_large_volume_passes_through_little_memory(tmp_path, monkeypatch):
-    """Of 32 MB of lazy labels no more than a block of lines is held, into SEG-Y as into Zarr."""
+    """The export of 32 MB of lazy labels holds one block of lines at a time, for SEG-Y and for Zarr."""
     monkeypatch.setattr("outcrop.export.lines.BLOCK", 1 << 18)
     shape, dims = (512, 128, 512), ("inline", "crossline", "time")
     group = zarr.open_group(tmp_path / "a.zarr", mode="w", attributes={"classes": CLASSES})
@@ -379,7 +379,7 @@ def test_a_large_volume_passes_through_little_memory(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def survey():
-    """A volume of 90 lines, its grid and its labels."""
+    """Return a volume of 90 lines and its labels."""
     rng = np.random.default_rng(0)
     coords = {"inline": 200 + 2 * np.arange(90), "crossline": 300 + np.arange(48), "time": 4.0 * np.arange(1, 41)}
     volume = xr.DataArray(rng.normal(size=(90, 48, 40)).astype("f4"), coords, list(coords), attrs={"source": "x.sgy"})
@@ -387,7 +387,7 @@ def survey():
 
 
 def weak_labels(grid, n=60):
-    """Some patches of a grid as if they had been retrieved, and one that was added by hand off the grid, twice."""
+    """Return weak labels on random patches of a grid, and on one patch off the grid, added twice by hand."""
     rows = np.random.default_rng(1).permutation(len(grid))[:n]
     classes = np.array(CLASSES)[np.arange(n + 2) % 4]
     along = "crossline" if grid.along == "crossline" else "inline"
@@ -399,8 +399,8 @@ def weak_labels(grid, n=60):
 
 @pytest.mark.parametrize("along", ["inline", "crossline", "both"])
 @pytest.mark.parametrize("format", ["png", "npy"])
-def test_a_training_set_comes_back_as_it_went(tmp_path, survey, format, along):
-    """Image, mask and confidence of every patch are those of its place, in the folder and through torch."""
+def test_a_training_set_is_read_back_unchanged(tmp_path, survey, format, along):
+    """Image, mask and confidence of every patch equal volume and labels at its position, through torch too."""
     volume, labels = survey
     grid = PatchGrid(volume, size=(16, 12), step=12, along=along)
     weak = weak_labels(grid)
@@ -426,14 +426,14 @@ def test_a_training_set_comes_back_as_it_went(tmp_path, survey, format, along):
     assert (image.dtype, mask.dtype, weight.dtype) == (torch.float32, torch.int64, torch.float32)
     assert (image.shape, mask.shape, weight.shape) == ((1, 16, 12), (16, 12), (16, 12))
     key = ["inline", "crossline", "time", "along", "class", "similarity"]
-    given_ = weak.table[key].replace({"time": {97.0: 96.0}})  # a place between samples is that of the nearest
+    given_ = weak.table[key].replace({"time": {97.0: 96.0}})  # a position between samples becomes the nearest sample
     assert seen == len(manifest) == len(manifest.merge(given_, on=key))
     table = tomllib.loads((tmp_path / "set" / "classes.toml").read_text())
     assert table["classes"]["3"] == "fault" and table["colours"]["255"] == "#999999" and table["made"]["gap"] == 1
 
 
 def test_a_training_set_serves_a_loader_and_other_readers(tmp_path, survey):
-    """A loader's spawned workers and plain Pillow read the same; pictures are grey, masks hold codes."""
+    """A pickled copy, a loader and Pillow read the same masks; pictures are grey, masks hold codes."""
     volume, labels = survey
     grid = PatchGrid(volume, size=16, step=16, every=4)
     manifest = export_training_set(labels, tmp_path / "set", volume=volume, grid=grid)
@@ -448,7 +448,7 @@ def test_a_training_set_serves_a_loader_and_other_readers(tmp_path, survey):
 
 
 def test_only_labelled_patches_are_exported(tmp_path, survey):
-    """Labels of three lines give patches of these, whole in what the labels cover; without confidence weights are 1."""
+    """Labels of a part of three lines give patches inside this part; without confidence, weights are 1."""
     volume, labels = survey
     grid = PatchGrid(volume, size=16, step=8)
     some = labels["label"].isel(inline=[3, 40, 80], crossline=slice(0, 32)).assign_attrs(classes=CLASSES)
@@ -469,7 +469,7 @@ def test_only_labelled_patches_are_exported(tmp_path, survey):
 @given(st.integers(1, 300), st.integers(0, 30), st.integers(1, 40), st.integers(0, 9))
 @settings(max_examples=60, deadline=None)
 def test_no_patch_lies_within_the_gap_of_another_split(n_lines, gap, width, seed):
-    """Between patches of different splits lie at least `gap` lines that neither touches."""
+    """At least `gap` lines separate patches of different splits."""
     rng = np.random.default_rng(seed)
     first = rng.integers(0, n_lines, 200)
     last = np.minimum(first + rng.integers(0, width, 200), first.max())
@@ -481,7 +481,7 @@ def test_no_patch_lies_within_the_gap_of_another_split(n_lines, gap, width, seed
 
 
 def test_splits_share_every_class_and_follow_the_seed():
-    """On a long survey each split has close to its share of each class, though classes keep to parts of it."""
+    """On a long survey each split has about its share of each class, although classes lie in different parts of it."""
     lines = np.sort(np.random.default_rng(0).integers(0, 600, 4000))
     classes = np.where(lines < 200, "salt dome", np.where(lines % 2, "fault", "other"))
     split = split_by_lines(lines, lines, classes, gap=10)

@@ -7,9 +7,9 @@ from matplotlib.colors import to_rgb
 
 from outcrop import plots
 
-# Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as somebody without one kind of cones sees it.
+# Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as seen without one kind of cones.
 SEEN_BY = {
-    "everybody": np.eye(3),
+    "trichromats": np.eye(3),
     "protanopes": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
     "deuteranopes": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
     "tritanopes": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
@@ -19,7 +19,7 @@ WHITE = [0.95047, 1, 1.08883]
 
 
 def cielab(colours, eyes):
-    """Colours in CIELAB (D65) as some eyes see them."""
+    """Return colours in CIELAB (D65) for one kind of colour vision."""
     rgb = np.array([to_rgb(colour) for colour in colours])
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     ratio = np.clip(linear @ np.transpose(SEEN_BY[eyes]), 0, 1) @ np.transpose(XYZ) / WHITE
@@ -28,7 +28,7 @@ def cielab(colours, eyes):
 
 
 def smallest_difference(colours):
-    """Of any two colours, to any eyes."""
+    """Return the smallest difference of any two colours, for any kind of colour vision."""
     found = []
     for eyes in SEEN_BY:
         lab = cielab(colours, eyes)
@@ -39,7 +39,7 @@ def smallest_difference(colours):
 
 def test_cielab_of_known_colours():
     """White is 100, 0, 0 and pure red 53.24, 80.09, 67.20 (sRGB, D65)."""
-    np.testing.assert_allclose(cielab(["white", "red"], "everybody"), [[100, 0, 0], [53.24, 80.09, 67.2]], atol=0.02)
+    np.testing.assert_allclose(cielab(["white", "red"], "trichromats"), [[100, 0, 0], [53.24, 80.09, 67.2]], atol=0.02)
 
 
 def test_colours_of_classes_are_distinct_with_colour_blindness():
@@ -52,8 +52,8 @@ def test_colours_of_classes_are_distinct_with_colour_blindness():
     assert smallest_difference([*standard, plots.COLOURS["uncertain"]]) > 26
 
 
-def test_labels_are_drawn_in_the_colours_that_were_chosen():
-    """The colours of a job are in the figure and its legend, and the limit of confidence in its title."""
+def test_labels_are_drawn_in_chosen_colours():
+    """The figure and its legend have the colours of a job, and its title states the limit of confidence."""
     axes = {"crossline": np.arange(6), "time": np.arange(5) * 4.0}
     line = xr.DataArray(np.zeros((6, 5)), axes, ("crossline", "time"))
     codes = np.ones((6, 5), np.uint8)
@@ -67,7 +67,7 @@ def test_labels_are_drawn_in_the_colours_that_were_chosen():
 
 
 def test_twelve_classes_have_distinct_colours():
-    """Twelve classes have twelve colours, and a legend that hides neither the section nor its title."""
+    """Twelve classes have twelve colours, and their legend covers neither the section nor its title."""
     names = [f"class {number}" for number in range(12)]
     assert len(set(plots.colours(names).values())) == 12
     axes = {"crossline": np.arange(12), "time": np.arange(5) * 4.0}

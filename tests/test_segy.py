@@ -341,7 +341,7 @@ def test_ibm_numbers_equal_those_of_segyio(tmp_path):
 
 @pytest.mark.parametrize("format", FLOATS + INTEGERS)
 def test_a_written_volume_is_read_back_by_segyio_and_by_us(tmp_path, format):
-    """segyio reads every sample, label and header that `create` wrote; the array of the caller is unchanged."""
+    """Segyio reads every sample, label and header that `create` wrote; the array of the caller is unchanged."""
     code = position_code() if format in FLOATS else np.arange(60.0).reshape(3, 4, 5)
     kept = code.copy()
     times = 100 + 2.0 * np.arange(N_SAMPLES)

@@ -145,6 +145,7 @@ def shared_sections(
 
 
 def _shared_samples(labels: xr.DataArray, truth: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return labels and truth at their common coordinates, on the axes of the truth."""
     labels = labels.transpose(*truth.dims)
     shared = {d: np.intersect1d(labels[d], truth[d]) for d in truth.dims if d in labels.coords and d in truth.coords}
     if any(len(values) == 0 for values in shared.values()):
@@ -162,6 +163,7 @@ def _table(classes: Classes) -> dict[int, Any]:
 
 
 def _recode(section: np.ndarray, table: dict[int, Any], names: list[Any], what: str) -> np.ndarray:
+    """Return a section in common codes: 1 + position in `names`, 0 for unlabelled."""
     section = np.atleast_2d(section)
     out = np.where(np.isin(section, UNLABELLED), 0, -1)
     for code, name in table.items():
@@ -187,4 +189,5 @@ def near_boundary(truth: np.ndarray, band: int) -> Array:
 
 
 def _edge(body: np.ndarray, known: np.ndarray) -> Array:
+    """Return the pixels of a geobody next to known pixels outside it."""
     return body & known & ndimage.binary_dilation(known & ~body)

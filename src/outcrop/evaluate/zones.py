@@ -1,4 +1,4 @@
-"""Score labels by the distance of boundaries, and by zones such as faults."""
+"""Score labels by the distance of boundaries, and by connected zones such as faults."""
 
 from typing import Any
 
@@ -82,8 +82,8 @@ def zone_scores(labels: Any, truth: Any, name: Any, *, classes: Classes = None, 
     code, counts = code_of(name, names), np.zeros(4, int)
     for found, true in sections:
         labelled, real = (found == code) & (true > 0), true == code
-        hit, backed = _zone_shares(real, labelled) >= overlap, _zone_shares(labelled, real) >= overlap
-        counts += len(hit), hit.sum(), len(backed), (~backed).sum()
+        hit, right = _zone_shares(real, labelled) >= overlap, _zone_shares(labelled, real) >= overlap
+        counts += len(hit), hit.sum(), len(right), (~right).sum()
     return dict(zip(["zones", "hits", "alarms", "false_alarms"], counts.tolist(), strict=True))
 
 

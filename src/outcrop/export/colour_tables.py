@@ -21,7 +21,7 @@ def code_colours(labels: Dataset) -> dict[int, str]:
 
 
 def colour_tables(path: Path, labels: Dataset, *, lowest: int) -> dict[Path, str]:
-    """Return path -> text of the colour tables for Petrel and OpendTect: 256 colours, codes from `lowest` on."""
+    """Return path -> text of the colour tables for Petrel and OpendTect, each of 256 codes from `lowest` on."""
     palette = code_colours(labels)
     codes = [UNCERTAIN if code == -1 else code for code in range(lowest, lowest + 256)]
     rgb = [bytes.fromhex(palette.get(code, NOTHING)[1:]) for code in codes]

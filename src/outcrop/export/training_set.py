@@ -1,4 +1,4 @@
-"""Labelled patches for training a net: a folder with splits that share no lines, and how it is read."""
+"""Write and read labelled patches for training a neural net: a folder with splits that share no lines."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from outcrop.volumes.axes import positions_of
 from outcrop.volumes.neighbours import lines_within
 
 SPLITS = {"train": 0.7, "val": 0.15, "test": 0.15}
-MOST_BLOCKS, DRAWS = 20, 1000  # blocks of lines to split by, and ways to cut and share them out that are tried
+MOST_BLOCKS, DRAWS = 20, 1000  # largest number of blocks of lines, and number of random assignments of blocks to splits
 
 
 def export_training_set(
@@ -37,28 +37,28 @@ def export_training_set(
     seed: int = 0,
     provenance: dict[str, Any] | None = None,
 ) -> pd.DataFrame:
-    """Write patches with their masks for training a net, split by blocks of lines so that neighbours do not leak.
+    """Write patches and masks for training a neural net, split by blocks of lines with a gap between splits.
 
     Parameters
     ----------
     labels : Dataset or DataArray
         As for `export_segy`, on the axes of the volume or on some of its lines.
     folder : path
-        Folder to make, whole or not at all: ``images``, ``masks``, ``confidence`` (where the labels have it),
-        ``manifest.csv`` and ``classes.toml``.
+        Folder to create, with ``images``, ``masks``, ``confidence`` (if the labels have it), ``manifest.csv`` and
+        ``classes.toml``; if writing fails, it is not created.
     volume : DataArray
-        Where the images come from.
+        Volume from which the images are cut.
     grid : PatchGrid
-        Where the patches lie.
+        Grid of the patches.
     weak : WeakLabels, optional
-        Export these patches, with their class and similarity; by default all patches of the grid, with the class that
-        fills most of the mask.
+        Export these patches with their class and similarity; by default all patches of the grid, each with the most
+        frequent class of its mask.
     format : {"png", "npy"}
         Images as 8-bit PNG or as float32 in [0, 1]; masks and confidence are 8-bit in both.
     gap : int, optional
-        Lines left out between patches of different splits; by default as many as lie within 250 m.
+        Lines left out between patches of different splits; by default the lines within 250 m.
     seed : int
-        Of the split.
+        Seed of the random split.
     provenance : dict, optional
         As for `export_segy`; it becomes ``provenance.json``.
 
@@ -70,9 +70,8 @@ def export_training_set(
 
     Notes
     -----
-    Masks hold 0 where nothing is labelled, 255 where the label is uncertain, both to be ignored, and i + 1 for
-    ``classes[i]``. Patches without a label, or with a missing trace, are left out. Where the lines are too few to
-    split, all is ``train``.
+    Masks hold i + 1 for ``classes[i]``; ignore 0 (not labelled) and 255 (uncertain) in training. Patches without a
+    label, or with a missing trace, are left out. If the lines are too few to split, all patches are ``train``.
 
     Examples
     --------
@@ -92,21 +91,21 @@ def export_training_set(
     if gap is None:
         gap = lines_within(volume, "crossline" if grid.along == "crossline" else "inline")
     known["split"] = split_by_lines(first, last, known["class"], gap=gap, seed=seed)
-    keep = np.lexsort(starts.T[::-1])  # line by line
+    keep = np.lexsort(starts.T[::-1])  # in the order of the lines
     keep = keep[known["split"].to_numpy()[keep] != ""]
     known, starts = known.iloc[keep].reset_index(drop=True), starts[keep]
     with new_folder(folder) as aside:
         for name in ("images", "masks", *(["confidence"] if "confidence" in labels else [])):
             (aside / name).mkdir(parents=True)
-        records, commonest = {}, {}
-        for number, image, mask, sure in _labelled_patches(labels, volume, grid, starts):
-            records[number] = _write_patch(aside, f"{number:06d}.{format}", image, mask, sure)
-            commonest[number] = np.bincount(mask[labelled(mask)]).argmax()
+        records, codes = {}, {}
+        for number, image, mask, confidence in _labelled_patches(labels, volume, grid, starts):
+            records[number] = _write_patch(aside, f"{number:06d}.{format}", image, mask, confidence)
+            codes[number] = np.bincount(mask[labelled(mask)]).argmax()
         if not records:
             raise ValueError("None of these patches has a label; give the labels of the lines that the patches lie on.")
         manifest = pd.DataFrame.from_dict(records, orient="index").join(known)
         if weak is None:
-            manifest["class"] = [labels.attrs["classes"][code - 1] for code in commonest.values()]
+            manifest["class"] = [labels.attrs["classes"][code - 1] for code in codes.values()]
         place = ["inline", "crossline", labels["label"].dims[2], "along"]
         order = ["file", "mask", "weight", "class", "similarity", "confidence", *place, "split"]
         manifest = manifest[order].reset_index(drop=True)
@@ -120,7 +119,7 @@ def export_training_set(
 
 
 def _wanted_patches(grid: PatchGrid, weak: WeakLabels | None) -> tuple[pd.DataFrame, np.ndarray]:
-    """Class, similarity and centre of the patches to export, and where they start."""
+    """Return class, similarity and centre of the patches to export, and their start positions."""
     if weak is None:
         return grid.table.assign(**{"class": "", "similarity": np.nan}), grid.starts
     known = {"class": weak.classes, "similarity": np.round(weak.similarity, 6)}
@@ -128,33 +127,34 @@ def _wanted_patches(grid: PatchGrid, weak: WeakLabels | None) -> tuple[pd.DataFr
 
 
 def _touched_lines(grid: PatchGrid, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First and last line, as positions, that each patch touches on the axis by which a training set is split."""
+    """Return the first and last position of each patch on the axis whose lines are split: inlines or crosslines."""
     axis = int(grid.along == "crossline")
     direction, line, trace, _ = starts.T
-    along = direction == axis  # with patches on both kinds of line, those across span many
+    along = direction == axis  # a patch on a line of the other direction spans many lines
     return np.where(along, line, trace), np.where(along, line, trace + grid.size[1] - 1)
 
 
 def split_by_lines(
     first: npt.ArrayLike, last: npt.ArrayLike, classes: Sequence[str], *, gap: int, seed: int = 0
 ) -> np.ndarray:
-    """Train, val or test for every patch, in blocks of lines, with a gap between blocks of different splits.
+    """Return train, val or test for every patch, by blocks of lines with a gap between blocks of different splits.
 
     Parameters
     ----------
     first, last : array of int, shape (n,)
-        First and last line that each patch touches.
+        Positions of the first and last line of each patch.
     classes : sequence, shape (n,)
-        Of the patches.
+        Classes of the patches.
     gap : int
-        Lines between patches of different splits.
+        Number of lines between patches of different splits.
     seed : int
-        Of the draws of blocks, of which the one that comes closest to 70, 15 and 15 percent of each class is taken.
+        Seed of 1000 random sets of blocks; the set whose splits are closest to 70, 15 and 15 percent of each class
+        is used.
 
     Returns
     -------
     split : array of str, shape (n,)
-        Empty for patches in a gap; ``train`` for all where there are too few lines for three blocks.
+        Empty for patches in a gap; ``train`` for all patches if the lines are too few for three blocks.
 
     Examples
     --------
@@ -190,8 +190,8 @@ def split_by_lines(
 
 
 def _draw_lines(rng: np.random.Generator, n_lines: int, n_blocks: int, gap: int) -> np.ndarray:
-    """Random split (0, 1, 2) of every line in blocks of random length, 3 in the gaps between different ones."""
-    shortest = 2 * gap + 1  # keeps more lines than its gaps take
+    """Return a random split (0, 1 or 2) of every line in blocks of random length; 3 in gaps between splits."""
+    shortest = 2 * gap + 1  # a block keeps more lines than its gaps remove
     blocks = rng.permutation(np.append([0, 1, 2], rng.choice(3, n_blocks - 3, p=list(SPLITS.values()))))
     spare = rng.multinomial(n_lines - n_blocks * shortest, rng.dirichlet(np.ones(n_blocks)))
     lines = np.repeat(blocks, shortest + spare)
@@ -204,7 +204,7 @@ def _draw_lines(rng: np.random.Generator, n_lines: int, n_blocks: int, gap: int)
 def _labelled_patches(
     labels: Dataset, volume: DataArray, grid: PatchGrid, starts: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Number, image, mask and confidence (or None) of the patches that have a label, a block of lines at a time."""
+    """Yield number, image, mask and confidence (or None) of patches with a label, reading blocks of lines."""
     names = [name for name in ("label", "confidence") if name in labels]
     places = [
         positions_of(labels[name].values, axis) for name, axis in zip(labels["label"].dims, grid.axes, strict=True)
@@ -216,9 +216,9 @@ def _labelled_patches(
         lines = lines[places[direction][lines] >= 0]
         read = labels[names].isel({DIRECTIONS[direction]: places[direction][lines]}).load()
         for number, line in enumerate(lines):
-            here = block_rows[starts[block_rows, 1] == line]
+            of_line = block_rows[starts[block_rows, 1] == line]
             sections = [read[name].isel({DIRECTIONS[direction]: number}).values for name in names]
-            for i, image in zip(here, grid.cut(volume, starts[here]), strict=True):
+            for i, image in zip(of_line, grid.cut(volume, starts[of_line]), strict=True):
                 window = _window(places, starts[i], grid.size)
                 masks = [as_codes(s[np.ix_(*window)]).T for s in sections if window]
                 if masks and labelled(masks[0]).any() and np.isfinite(image).all():
@@ -226,7 +226,7 @@ def _labelled_patches(
 
 
 def _window(places: list[np.ndarray], start: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Positions of the traces and samples of a patch on the axes of the labels, None where they do not reach."""
+    """Return positions of the traces and samples of a patch on the axes of the labels; None if one is missing."""
     direction, _, trace, top = start
     window = places[1 - direction][trace : trace + size[1]], places[2][top : top + size[0]]
     return window if min(window[0].min(), window[1].min()) >= 0 else None
@@ -235,7 +235,7 @@ def _window(places: list[np.ndarray], start: np.ndarray, size: tuple[int, int]) 
 def _write_patch(
     folder: Path, name: str, image: np.ndarray, mask: np.ndarray, confidence: np.ndarray | None
 ) -> dict[str, Any]:
-    """Write the files of a patch; returns its part of the manifest."""
+    """Write the files of a patch, and return its record of the manifest."""
     pixels = image if name.endswith(".npy") else np.round(255 * image).astype(np.uint8)
     files = {"file": ("images", pixels), "mask": ("masks", mask), "weight": ("confidence", confidence)}
     for subfolder, array in files.values():
@@ -256,7 +256,7 @@ def _save(path: Path, array: np.ndarray) -> None:
 
 
 def _within(folder: Path, name: str) -> Path:
-    """Path of a file that a manifest names, which must lie in its folder."""
+    """Return the path of a file named in a manifest; refuse paths outside the folder of the manifest."""
     path = folder / str(name)
     if not path.resolve().is_relative_to(folder.resolve()):
         raise ValueError(
@@ -275,7 +275,7 @@ def _load(path: Path) -> np.ndarray:
 
 
 def _write_classes(path: Path, classes: list[str], palette: dict[int, str], made: dict[str, Any]) -> None:
-    """Write names and colours of the codes, and how the patches were made."""
+    """Write names and colours of the codes, and the options from which the patches were made."""
     tables: dict[str, Any] = {
         "classes": {str(code): name for code, name in enumerate(classes, 1)},
         "colours": {str(code): colour for code, colour in palette.items()},
@@ -293,16 +293,17 @@ def TrainingSet(folder: str | Path, split: str = "train") -> Any:
     Parameters
     ----------
     folder : path
-        As `export_training_set` wrote it.
+        Folder that `export_training_set` wrote.
     split : {"train", "val", "test"}
+        Split to open.
 
     Returns
     -------
     torch.utils.data.Dataset
-        Its items are (image, mask, weight): float32 of shape (1, height, width) in [0, 1], int64 of shape
-        (height, width) with 0 for not labelled and 255 for uncertain, and float32 of shape (height, width), the
-        confidence of the labels, 0 where the mask is 0 or 255. ``classes`` names the codes from 1 on, ``manifest`` is
-        the table of the patches.
+        Its items are (image, mask, weight). The image is float32 of shape (1, height, width) in [0, 1]. The mask is
+        int64 of shape (height, width), with 0 for not labelled and 255 for uncertain. The weight is float32 of shape
+        (height, width): the confidence of the labels, 0 where the mask is 0 or 255. ``classes`` has the names of the
+        codes from 1 on, ``manifest`` is the table of the patches.
 
     Examples
     --------
@@ -326,10 +327,8 @@ def TrainingSet(folder: str | Path, split: str = "train") -> Any:
         def __init__(self) -> None:
             self.folder, (self.manifest, self.classes) = Path(folder), _read_manifest(folder, split)
 
-        def __reduce__(
-            self,
-        ) -> tuple[Any, ...]:  # spawned workers open the folder again
-            return TrainingSet, (folder, split)
+        def __reduce__(self) -> tuple[Any, ...]:
+            return TrainingSet, (folder, split)  # worker processes open the folder again
 
         def __len__(self) -> int:
             return len(self.manifest)
@@ -339,22 +338,22 @@ def TrainingSet(folder: str | Path, split: str = "train") -> Any:
             image, mask = (_load(_within(self.folder, files[name])) for name in ("file", "mask"))
             image = image / np.float32(255) if image.dtype == np.uint8 else image
             weight = files["weight"]
-            sure = _load(_within(self.folder, weight)) / np.float32(255) if weight else np.float32(1)
-            weight = np.where(labelled(mask), sure, 0).astype(np.float32)
+            confidence = _load(_within(self.folder, weight)) / np.float32(255) if weight else np.float32(1)
+            weight = np.where(labelled(mask), confidence, 0).astype(np.float32)
             return torch.from_numpy(image[None]), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(weight)
 
     return Patches()
 
 
 def _read_manifest(folder: str | Path, split: str) -> tuple[pd.DataFrame, list[str]]:
-    """Manifest of one split, and names of the codes."""
+    """Return the manifest of one split, and the names of the codes."""
     try:
         manifest = pd.read_csv(
             Path(folder) / "manifest.csv", keep_default_na=False, na_values={"similarity": "", "confidence": ""}
         )
         names = tomllib.loads((Path(folder) / "classes.toml").read_text(encoding="utf-8"))["classes"]
     except FileNotFoundError as error:
-        raise ValueError(f"{folder} is no training set ({error.filename} is missing); export one.") from None
+        raise ValueError(f"{folder} is not a training set: {error.filename} is missing; export one.") from None
     chosen = manifest[manifest["split"] == split].reset_index(drop=True)
     if chosen.empty:
         have = ", ".join(f"{name} {count}" for name, count in manifest["split"].value_counts().items())

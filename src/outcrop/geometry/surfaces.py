@@ -17,9 +17,7 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.neighbours import line_distances, neighbour_groups
 
 LINES = 3  # largest distance in lines from a stick to the next stick of its surface
-STRIKE = (
-    2.0  # largest shift of a surface in traces per line; sections of the other direction show larger strikes better
-)
+STRIKE = 2.0  # largest shift of a surface in traces per line; beyond it, lines of the other direction show it better
 BEND = 1.5  # traces; largest standard deviation of the distance of two sticks that are joined
 OVERLAP = 0.4  # smallest share of the shorter stick at common depths of two sticks that are joined
 SHARED = 6  # largest overlap in samples of two sticks of a surface on one line

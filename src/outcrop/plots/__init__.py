@@ -1,4 +1,4 @@
-"""Figures: every function draws on the matplotlib axes or figure it is given, or makes one, and returns it."""
+"""Figures: each function draws on given matplotlib axes, or on new ones, and returns them."""
 
 from outcrop.plots.charts import confusion, convergence, evolution, gallery, purity_curves, similarity_curves
 from outcrop.plots.colours import COLOURS, EXTRA, colours

@@ -1,4 +1,4 @@
-"""Charts of retrieval, mapping and scores."""
+"""Charts of retrieved patches, of a mapper's fit, and of scores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def confusion(matrix: npt.ArrayLike, classes: Sequence[str], *, ax: Canvas = None) -> Axes:
-    """Draw a confusion matrix: of the samples of each true class (row), the share that got each label (column)."""
+    """Draw a confusion matrix: the share of the samples of each true class (row) with each label (column)."""
     ax = ax or new_axes(figsize=(1.2 * len(classes) + 2.5, len(classes) + 1.5))
     counts = np.asarray(matrix, float)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -36,11 +36,11 @@ def confusion(matrix: npt.ArrayLike, classes: Sequence[str], *, ax: Canvas = Non
 
 
 def convergence(mapper: Any, *, ax: Canvas = None) -> Axes:
-    """Draw the objective of a fitted `LabelMapper` and the parts that its two updates lower, by iteration."""
+    """Draw the objective of a fitted `LabelMapper` by iteration, and the part that each of its two updates lowers."""
     ax = ax or new_axes(figsize=(7, 4))
-    courses = mapper.objective_, *mapper.objective_parts_.T
-    for name, course in zip(("overall", "atoms", "coefficients"), courses, strict=True):
-        ax.plot(np.arange(len(course)), course, label=name)
+    curves = mapper.objective_, *mapper.objective_parts_.T
+    for name, curve in zip(("overall", "atoms", "coefficients"), curves, strict=True):
+        ax.plot(np.arange(len(curve)), curve, label=name)
     ax.set(xlabel="iteration", ylabel="objective", yscale="log")
     ax.grid(alpha=0.3)
     ax.legend()
@@ -48,15 +48,18 @@ def convergence(mapper: Any, *, ax: Canvas = None) -> Axes:
 
 
 def evolution(patches: np.ndarray, labels: npt.ArrayLike, classes: Iterable[str], titles: Sequence[str]) -> Figure:
-    """Draw patches (rows) with their labels at several moments (columns).
+    """Draw patches (rows) with their labels at several stages of the mapping (columns).
 
     Parameters
     ----------
     patches : array, shape (n, height, width)
-    labels : array of int, shape (n_moments, n, height, width)
+        Patches in [0, 1].
+    labels : array of int, shape (n_stages, n, height, width)
+        Codes of the labels, 0 for uncertain.
     classes : sequence of str
+        Names of the codes 1, 2, ...
     titles : sequence of str
-        One per moment.
+        One title for each stage.
     """
     from matplotlib.colors import to_rgba
 
@@ -65,9 +68,9 @@ def evolution(patches: np.ndarray, labels: npt.ArrayLike, classes: Iterable[str]
     figure = new_figure(figsize=(1.6 * len(titles), 1.7 * len(patches)), layout="constrained")
     axes = figure.subplots(len(patches), len(titles), squeeze=False)
     for i, axes_of_row in enumerate(axes):
-        for ax, moment, title in zip(axes_of_row, np.asarray(labels, int), titles, strict=True):
+        for ax, codes, title in zip(axes_of_row, np.asarray(labels, int), titles, strict=True):
             ax.imshow(patches[i], cmap="gray", vmin=0, vmax=1)
-            ax.imshow(table[moment[i]], interpolation="nearest")
+            ax.imshow(table[codes[i]], interpolation="nearest")
             ax.set(xticks=[], yticks=[])
             if i == 0:
                 ax.set_title(title, fontsize=9)
@@ -77,16 +80,17 @@ def evolution(patches: np.ndarray, labels: npt.ArrayLike, classes: Iterable[str]
 def gallery(
     patches: np.ndarray, table: pd.DataFrame, *, palette: Palette = None, figure: Figure | None = None
 ) -> Figure:
-    """Draw patches class by class with their row, the number that accept and reject take, and how likely each is right.
+    """Draw patches class by class, each with its row (the number for accept and reject) and its weight.
 
-    Where nothing was estimated, all weights being 1, the similarity stands for it.
+    The weight is the estimated probability that a patch shows its class. If all weights are 1, because none was
+    estimated, the similarity is drawn instead.
 
     Parameters
     ----------
     patches : array, shape (n, height, width)
-        For instance those of ``picks = weak.picks(10)``.
+        For instance the patches of ``picks = weak.picks(10)``.
     table : DataFrame
-        Class, similarity, row (else rank) and weight of each patch, for instance ``weak.table.iloc[picks]``.
+        Class, similarity, row (or rank) and weight of each patch, for instance ``weak.table.iloc[picks]``.
     palette : dict, optional
         Class -> colour.
     """
@@ -97,32 +101,32 @@ def gallery(
     shades = colours(classes, palette)
     number, word = ("row", "row ") if "row" in table else ("rank", "#")
     estimated = "weight" in table and (table["weight"] < 1).any()
-    says = table["weight"].map("{:.0%}".format) if estimated else table["similarity"].map("{:.3f}".format)
+    values = table["weight"].map("{:.0%}".format) if estimated else table["similarity"].map("{:.3f}".format)
     for axes_of_class, name in zip(axes, classes, strict=True):
-        here = np.flatnonzero(table["class"] == name)
-        for ax, i in zip(axes_of_class, here, strict=False):
+        of_class = np.flatnonzero(table["class"] == name)
+        for ax, i in zip(axes_of_class, of_class, strict=False):
             ax.imshow(patches[i], cmap="gray", vmin=0, vmax=1, aspect="auto")
-            ax.set_title(f"{word}{table[number].iloc[i]}\n{says.iloc[i]}", fontsize=8, pad=3)
+            ax.set_title(f"{word}{table[number].iloc[i]}\n{values.iloc[i]}", fontsize=8, pad=3)
             ax.set(xticks=[], yticks=[])
             for spine in ax.spines.values():
                 spine.set(color=shades[name], linewidth=2.5)
-        for ax in axes_of_class[len(here) :]:
+        for ax in axes_of_class[len(of_class) :]:
             ax.axis("off")
         axes_of_class[0].set_ylabel(name, fontsize=11)
     return figure
 
 
 def similarity_curves(weak: WeakLabels, *, palette: Palette = None, ax: Canvas = None) -> Axes:
-    """Draw similarity by rank for every class; a dot marks how many are suggested, a line how many were taken."""
+    """Draw similarity by rank for every class; a dot marks the suggested number of patches, a line the number used."""
     ax = ax or new_axes(figsize=(7, 4))
     shades = colours(list(weak.curves), palette)
     for name, curve in weak.curves.items():
-        good, taken = weak.suggested[name], int((weak.classes == name).sum())
-        text = f"{name}: {good} suggested, {taken} taken"
+        suggested, used = weak.suggested[name], int((weak.classes == name).sum())
+        text = f"{name}: {suggested} suggested, {used} used"
         ax.plot(np.arange(1, len(curve) + 1), curve, color=shades[name], label=text)
-        if good <= len(curve):
-            ax.plot(good, curve[good - 1], "o", color=shades[name], mec="black", zorder=3)
-        ax.axvline(taken, color=shades[name], lw=0.8, ls=":")
+        if suggested <= len(curve):
+            ax.plot(suggested, curve[suggested - 1], "o", color=shades[name], mec="black", zorder=3)
+        ax.axvline(used, color=shades[name], lw=0.8, ls=":")
     ax.set(xscale="log", xlabel="rank", ylabel="similarity to the nearest exemplar")
     ax.grid(alpha=0.3)
     ax.legend(fontsize="small")
@@ -130,7 +134,13 @@ def similarity_curves(weak: WeakLabels, *, palette: Palette = None, ax: Canvas =
 
 
 def purity_curves(curves: Mapping[str, np.ndarray], *, ax: Canvas = None) -> Axes:
-    """Draw, class by class, the share of the retrieved patches up to each rank that are right."""
+    """Draw the purity of the retrieved patches up to each rank, for every class.
+
+    Parameters
+    ----------
+    curves : dict
+        Class -> array by rank: 1 where the patch shows the class, else 0.
+    """
     ax = ax or new_axes(figsize=(7, 4))
     palette = colours(list(curves))
     for name, right in curves.items():

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-# Distinct with any of the three kinds of colour blindness: in CIELAB the first four differ by 50, they and the first
-# eight of the others by 24, all of them by 14. Laid half over a section the first four differ from every grey by 21 and
-# from every shade of red-white-blue by 9 (CIEDE2000): they are no shade of either.
+# Distinct for all three kinds of colour blindness: in CIELAB the standard colours of classes differ by 50, with the
+# first eight extra colours by 24, with all extra colours by 14. Half transparent over a section, the standard colours
+# differ from every grey by 21 and from every shade of red-white-blue by 9 (CIEDE2000).
 COLOURS = {
     "fault": "#eeee00", "salt dome": "#990066", "chaotic": "#227700", "other": "#33ffff", "uncertain": "#999999",
 }  # fmt: skip
@@ -16,13 +16,14 @@ EXTRA = (
 
 
 def colours(classes: Sequence[str], chosen: Any = None) -> dict[str, str]:
-    """Colour of every class: the chosen one, the standard one by name, others in order of appearance.
+    """Return class -> colour: the chosen colour, else the standard colour of the name, else the next extra colour.
 
     Parameters
     ----------
     classes : sequence of str
+        Names of the classes.
     chosen : dict, optional
-        Class -> colour, as ``Job.palette`` has it. Anything else, such as the colours of codes in a file, is ignored.
+        Class -> colour, like ``Job.palette``. Other types, such as the list of colours in a Zarr file, are ignored.
 
     Examples
     --------

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     Canvas = Axes | None  # where to draw; None makes new axes
     Palette = Mapping[str, str] | None  # class -> colour
 
-IN_A_ROW = 6  # classes that a legend above a section has room for
+IN_A_ROW = 6  # largest number of classes in a legend above a section
 AXES = ("inline", "crossline", "time", "depth")
 
 
 def frame(line: DataArray) -> dict[str, Any]:
-    """Extent of a section in survey labels, time downwards; of a slice as a map, inlines upwards."""
+    """Return the options of ``imshow`` that draw a section in survey labels, time downwards, or a slice as a map."""
     x, t = (line[name].values for name in line.dims)
     dx, dt = spacing(x), spacing(t)
     ends = t[-1] + dt / 2, t[0] - dt / 2
@@ -38,13 +38,13 @@ def oriented(line: DataArray) -> DataArray:
 
 
 def section_of(line: DataArray) -> tuple[int, float]:
-    """Direction of a section, 0 inline, 1 crossline, 2 time or depth, and its label."""
+    """Return the direction of a section (0 inline, 1 crossline, 2 time or depth) and its survey label."""
     fixed = next(name for name in AXES if name in line.coords and name not in line.dims)
     return min(AXES.index(fixed), 2), line[fixed].item()
 
 
 def time_label(line: DataArray) -> str:
-    """Label of the axis downwards, with its unit."""
+    """Return the text of the vertical axis of a section, with its unit."""
     name = str(line.dims[1])
     if name not in AXES[2:]:
         return name
@@ -54,12 +54,12 @@ def time_label(line: DataArray) -> str:
 
 
 def spacing(axis: np.ndarray) -> float:
-    """Distance between the labels of an axis."""
+    """Return the distance between neighbouring labels of an axis."""
     return float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
 
 
 def new_figure(**options: Any) -> Figure:
-    """A figure without a window."""
+    """Return a new figure without a window."""
     from matplotlib.figure import Figure  # not pyplot: no window, no global state, safe in threads
 
     return Figure(**options)
@@ -71,8 +71,8 @@ def new_axes(**options: Any) -> Axes:
 
 
 def legend(ax: Axes, handles: Sequence[Artist], *, length: float = 1.0) -> None:
-    """Name the classes above the section, so that they hide nothing of it; many classes beside it."""
-    few = len(handles) <= IN_A_ROW
-    place: dict[str, Any] = {"loc": "lower right" if few else "upper left", "bbox_to_anchor": (1, 1)}
+    """Add a legend above the section, or beside it if it has many entries."""
+    above = len(handles) <= IN_A_ROW
+    place: dict[str, Any] = {"loc": "lower right" if above else "upper left", "bbox_to_anchor": (1, 1)}
     tight: dict[str, Any] = {"borderaxespad": 0.2, "handletextpad": 0.4, "columnspacing": 1, "fontsize": "small"}
-    ax.legend(handles=handles, ncols=len(handles) if few else 1, frameon=False, handlelength=length, **place, **tight)
+    ax.legend(handles=handles, ncols=len(handles) if above else 1, frameon=False, handlelength=length, **place, **tight)

@@ -1,4 +1,4 @@
-"""Fault sticks and horizons, on sections and on maps."""
+"""Figures of fault sticks and horizons, on sections and on maps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def horizons(line: DataArray, surfaces: Sequence[DataArray], *, palette: Palette = None, ax: Canvas = None) -> Axes:
-    """Draw a section with tops (solid) and bases (dashed) of bodies in the colours of their classes.
+    """Draw a section with tops (solid) and bases (dashed) of geobodies in the colours of their classes.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def horizons(line: DataArray, surfaces: Sequence[DataArray], *, palette: Palette
 
 
 def horizon_map(surface: DataArray, *, ax: Canvas = None) -> Axes:
-    """Draw a top or base of a body as a map with contours, shallow parts light."""
+    """Draw the top or base of a geobody as a map with contours, shallow parts light."""
     ax = ax or new_axes(figsize=(7, 5))
     surface = surface.transpose("inline", "crossline")
     x, y = surface["crossline"].values, surface["inline"].values
@@ -64,22 +64,22 @@ def sticks(
     palette: Palette = None,
     ax: Canvas = None,
 ) -> Axes:
-    """Draw fault sticks over a section, wider and brighter the likelier they are; accepted ones outlined.
+    """Draw fault sticks over a section: likelier sticks wider and more opaque, accepted sticks outlined.
 
-    Where sticks of other sections cross this one, their surfaces are drawn as thin lines: on slices all of them.
+    A thin line connects the points at which sticks of other sections cross this section or slice.
 
     Parameters
     ----------
     line : DataArray, two dimensions
         For instance ``volume.sel(inline=310)`` or ``volume.sel(time=1200)``.
     table : DataFrame
-        Sticks as `outcrop.fault_sticks` gives them.
+        Sticks, as `outcrop.fault_sticks` returns them.
     truth : DataFrame, optional
         An interpreter's sticks, drawn dashed.
     labels : Dataset, optional
         Labels of the section, drawn below the sticks.
     surfaces : sequence of DataArray
-        Tops and bases to draw too, as `outcrop.surface` gives them.
+        Tops and bases of geobodies to draw, as `outcrop.surface` returns them.
     palette : dict, optional
         Class -> colour.
     """

@@ -1,4 +1,4 @@
-"""Lines of fault sticks and horizons on the axes of a section."""
+"""Draw lines of fault sticks and horizons on the axes of a section."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from outcrop.plots.figure import Palette
 
-STICK, HUMAN = "#ff3300", "#ffdd00"  # of picked sticks, and of an interpreter's
+STICK, HUMAN = "#ff3300", "#ffdd00"  # colours of picked sticks and of an interpreter's sticks
 
 
 def draw_horizons(ax: Axes, line: DataArray, surfaces: Sequence[DataArray], palette: Palette) -> list[Line2D]:
-    """Draw tops and bases over a section; handles for its legend."""
+    """Draw tops and bases over a section, and return handles for its legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import Normal, Stroke
 
@@ -47,7 +47,7 @@ def draw_horizons(ax: Axes, line: DataArray, surfaces: Sequence[DataArray], pale
 def draw_geology(
     ax: Axes, line: DataArray, table: pd.DataFrame | None, surfaces: Sequence[DataArray], palette: Palette
 ) -> None:
-    """Draw sticks, tops and bases over a section, and name the latter in its legend."""
+    """Draw sticks, tops and bases over a section, and add the tops and bases to its legend."""
     if table is not None:
         draw_sticks(ax, line, table)
     if len(surfaces):
@@ -67,8 +67,8 @@ def draw_sticks(ax: Axes, line: DataArray, table: pd.DataFrame, **look: Any) -> 
     volume = line.expand_dims(next(name for name in line.coords if name not in line.dims and name in AXES))
     volume = volume.transpose("inline", "crossline", ...)
     for trace in fault_traces(table, volume, direction, label):
-        sure = trace.likelihood
-        style: dict[str, Any] = {"color": STICK, "lw": 0.8 + 1.4 * sure, "alpha": 0.5 + 0.5 * sure}
+        width, opacity = 0.8 + 1.4 * trace.likelihood, 0.5 + 0.5 * trace.likelihood
+        style: dict[str, Any] = {"color": STICK, "lw": width, "alpha": opacity}
         if trace.stick < 0:
             style["lw"] = 1.2
         if trace.accepted:

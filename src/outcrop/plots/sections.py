@@ -1,4 +1,4 @@
-"""Sections with labels over them."""
+"""Figures of sections, with labels or retrieved patches."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def section(
     palette: Palette = None,
     ax: Canvas = None,
 ) -> Axes:
-    """Draw one inline or crossline in grey, time downwards, with the boxes of retrieved patches that lie on it.
+    """Draw one inline or crossline in grey, time downwards, optionally with boxes of retrieved patches.
 
-    A time or depth slice is drawn as a map, inlines upwards.
+    A time or depth slice is drawn as a map, with inline numbers rising upwards.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def section(
     size : (int, int), optional
         Height and width of the patches, in samples.
     gain : float
-        Contrast; 2 shows amplitudes half as large in full black and white.
+        Contrast; with 2, amplitudes half as large are already black and white.
     palette : dict, optional
         Class -> colour.
     """
@@ -65,17 +65,17 @@ def section(
 
 
 def labelled_section(line: DataArray, labels: Dataset, *, truth: DataArray | None = None) -> Figure:
-    """Draw a section with its labels in the standard colours, and its confidence below.
+    """Draw a section with its labels, and its confidence below.
 
     Parameters
     ----------
     line : DataArray, two dimensions
         For instance ``volume.sel(inline=310)``.
     labels : Dataset
-        ``label`` and ``confidence`` of the same line, as `label_volume` gives them; ``attrs["colours"]`` may give
-        classes their colours, and ``attrs["min_confidence"]`` stands in the title.
+        ``label`` and ``confidence`` of the same line, as `label_volume` returns them. ``attrs["colours"]`` (class ->
+        colour) replaces standard colours; the title states ``attrs["min_confidence"]``.
     truth : DataArray, optional
-        Expert labels of the line, drawn above; same codes and names as ``attrs["classes"]`` says.
+        Expert labels of the line, drawn above; ``attrs["classes"]`` names their codes.
     """
     rows, palette = 2 + (truth is not None), labels.attrs.get("colours")
     figure = new_figure(figsize=(12, 4 * rows), layout="constrained")
@@ -100,7 +100,7 @@ def overlay(
     opacity: float = 0.5,
     ax: Canvas = None,
 ) -> Axes:
-    """Draw the codes of a label volume over a section: uncertain ones grey, samples without a label transparent."""
+    """Draw the codes of a label volume over a section: uncertain samples grey, unlabelled samples transparent."""
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Patch
 
@@ -121,15 +121,15 @@ def overlay(
 def draw_boxes(
     ax: Axes, line: DataArray, weak: WeakLabels, size: tuple[int, int], fixed: str, palette: Palette
 ) -> None:
-    """Outline the retrieved patches of this line and name their classes."""
+    """Outline the retrieved patches of this line, and add their classes to the legend."""
     from matplotlib.patches import Rectangle
 
     traces, time = line.dims
-    here = weak.table
-    here = here[(here["along"] == fixed) & (here[fixed] == line[fixed].item())]
+    table = weak.table
+    of_line = table[(table["along"] == fixed) & (table[fixed] == line[fixed].item())]
     palette = colours(list(dict.fromkeys(weak.classes)), palette)
     height, width = size[0] * spacing(line[time].values), size[1] * spacing(line[traces].values)
-    for _, row in here[::-1].iterrows():
+    for _, row in of_line[::-1].iterrows():
         corner = (row[traces] - width / 2, row[time] - height / 2)
         ax.add_patch(Rectangle(corner, width, height, fill=False, lw=1.5, ec=palette[row["class"]]))
     handles = [Rectangle((0, 0), 1, 1, fill=False, lw=2, ec=palette[name], label=name) for name in palette]
