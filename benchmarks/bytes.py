@@ -26,7 +26,7 @@ from outcrop.storage.chunks import stored_bytes
 
 
 def votes_of():
-    """Votes of the default mapping on real or synthetic sections, shape (lines, classes, traces, samples)."""
+    """Return votes of the default mapping on real or synthetic sections, shape (lines, classes, traces, samples)."""
     volume, truth = sections()
     mapper, _ = fitted(volume, truth)
     found = line_votes(volume, oc.PatchGrid(volume, size=99, step=33), mapper)
@@ -89,7 +89,7 @@ def main():
 
 
 def describe_bytes():
-    """Bytes of a descriptor in an index, for both measures."""
+    """Print the bytes of a descriptor in an index for both measures."""
     volume, _ = oc.datasets.synthetic((8, 300, 300), seed=1)
     for measure in ("curvelet-svd", "encoder"):
         with tempfile.TemporaryDirectory() as temporary:

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments of every stage, in one process and on a local cluster: runs resume with equal results.
+"""Kill every stage at random moments, in one process and on a local cluster, and check that runs resume equally.
 
 python benchmarks/kill.py                  # 30 kills; about six minutes
 """

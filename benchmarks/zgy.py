@@ -1,4 +1,4 @@
-"""ZGY against SEG-Y: labels of the same volume, mutated headers, and the time of a line in the same run.
+"""ZGY compared with SEG-Y: labels of the same volume, damaged headers, and the time to read a line.
 
 python benchmarks/zgy.py                    # all three; about five minutes on two cores
 python benchmarks/zgy.py --mutations 500 --only headers
@@ -51,7 +51,7 @@ def same_labels(folder, shape):
 
 
 def centre(truth, code, row):
-    """Place well inside a class on a line: the sample of it that is nearest to their mean."""
+    """Return a place well inside a class on a line: its sample nearest to the mean of its samples."""
     inside = np.argwhere(truth[row].values == code)
     margin = np.array(truth.shape[1:])
     inside = inside[((inside >= 16) & (inside < margin - 16)).all(1)]
@@ -60,7 +60,7 @@ def centre(truth, code, row):
 
 
 def mutations(folder, count):
-    """Damage the headers of ZGY files; how many are answered or refused in one line, and how long the slowest took."""
+    """Damage the headers of ZGY files; print the outcomes and the time of the slowest."""
     rng = np.random.default_rng(0)
     sources = []
     for kind in ("float", "int16", "int8"):
@@ -105,7 +105,7 @@ def look(folder, sources, seeds):
 
 
 def line_times(folder, shape):
-    """Seconds to open, and to read an inline, a crossline and a time slice: ZGY over SEG-Y, taken in turn."""
+    """Print the times to open a file and to read an inline, a crossline and a time slice, for ZGY and SEG-Y in turn."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=shape).astype(np.float32)
     with segy_write.create(
