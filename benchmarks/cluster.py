@@ -122,10 +122,10 @@ def main():
                 warm_up(client)
                 name = f"{workers} workers"
                 index, describing = describe(volume, grid, folder, name, client)
-                there, labelling = label(volume, dense, mapper, folder, name, client)
+                again, labelling = label(volume, dense, mapper, folder, name, client)
                 found[workers] = describing, labelling
                 assert np.array_equal(index.features[:], whole.features[:])
-                assert np.array_equal(there["label"].values, labels["label"].values)
+                assert np.array_equal(again["label"].values, labels["label"].values)
                 if not options.short:
                     rest(volume, index, client)
         for what, one, two in zip(("index", "label"), found[1], found[2], strict=True):

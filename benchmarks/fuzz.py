@@ -94,7 +94,8 @@ def main():
             print(f"seed {seed}, {kind}, {words}: {outcome}")
     for row in sorted({row for row, _ in table}):
         print(f"{row:<40}" + "".join(f"{name} {table[row, name]:5d}   " for name in ("answered", "refused", "BROKE")))
-    totals = {name: sum(n for (_, own), n in table.items() if own == name) for name in ("answered", "refused", "BROKE")}
+    results = ("answered", "refused", "BROKE")
+    totals = {name: sum(n for (_, result), n in table.items() if result == name) for name in results}
     print(f"{options.segy + options.jobs} mutations, {sum(totals.values())} commands: {totals}")
     sys.exit(bool(totals["BROKE"]))
 

@@ -44,16 +44,16 @@ def measured(words, folder):
         while process.poll() is None:
             try:
                 tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-                peak[0] = max(peak[0], sum(own.memory_info().rss for own in tree))
+                peak[0] = max(peak[0], sum(one.memory_info().rss for one in tree))
             except psutil.NoSuchProcess:
                 pass
             time.sleep(0.1)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    _, said = process.communicate()
+    _, output = process.communicate()
     watcher.join()
-    assert process.returncode == 0, said
+    assert process.returncode == 0, output
     return time.perf_counter() - begin, peak[0] / 1e6
 
 

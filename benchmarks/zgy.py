@@ -87,7 +87,8 @@ def mutations(folder, count):
             print(f"seed {seed}, {kind}: {outcome} after {seconds:.1f} s")
     for kind in sorted({kind for kind, _ in table}):
         print(f"{kind:<10}" + "".join(f"{name} {table[kind, name]:4d}   " for name in ("answered", "refused", "BROKE")))
-    totals = {name: sum(n for (_, own), n in table.items() if own == name) for name in ("answered", "refused", "BROKE")}
+    results = ("answered", "refused", "BROKE")
+    totals = {name: sum(n for (_, result), n in table.items() if result == name) for name in results}
     print(f"{len(outcomes)} mutated ZGY headers: {totals}; slowest {max(row[3] for row in outcomes):.1f} s")
     return not totals["BROKE"] and len(outcomes) == count
 
