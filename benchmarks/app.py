@@ -1,9 +1,9 @@
-"""How fast the interpreter's page moves through a large volume: time, bytes and memory of the server.
+"""Time, bytes and server memory of moves through a large volume on the interpreter's page.
 
-python benchmarks/app.py                  # a SEG-Y file of 10 GB, most of it holes on the disk, removed afterwards
+python benchmarks/app.py                  # a sparse SEG-Y file of 10 GB, removed afterwards
 python benchmarks/app.py --gigabytes 1 --moves 200
-python benchmarks/app.py --first FILE.sgy # from opening a file never seen to labels on its middle line
-python benchmarks/app.py --clicks 200     # answers of the page in Chromium while it labels a survey
+python benchmarks/app.py --first FILE.sgy # from opening a new file to labels of its middle line
+python benchmarks/app.py --clicks 200     # response times of the page in Chromium while it labels a survey
 python benchmarks/app.py --strokes 50     # from mouse up to changed labels on the screen: 10 GB, inlines of 951 x 462
 """
 
@@ -28,7 +28,7 @@ CROSSLINES, SAMPLES = 1200, 2000
 
 
 def write_sparse(path, inlines):
-    """SEG-Y file with all trace headers, amplitudes on every 20th inline, and holes elsewhere."""
+    """Write a sparse SEG-Y file with all trace headers, and amplitudes on every 20th inline."""
     crosslines = np.arange(1000, 1000 + CROSSLINES)
     times = np.arange(SAMPLES) * 2.0
     section = np.random.default_rng(0).standard_normal((CROSSLINES, SAMPLES)).astype("f4") * 1000
@@ -50,12 +50,12 @@ def write_sparse(path, inlines):
 
 
 def resident(process="self"):
-    """Memory of a process, MB."""
+    """Return the resident memory of a process in MB."""
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def walk(page, document, direction, positions, *, ahead=0):
-    """Milliseconds and bytes of every move."""
+    """Return milliseconds and bytes of every move."""
     seconds, sizes, changes = [], [], []
     document.on_change(changes.append)
     for position in positions:
@@ -70,7 +70,7 @@ def walk(page, document, direction, positions, *, ahead=0):
 
 
 def first_labels(path):
-    """Seconds from opening a volume to patches and to the labels of its middle line, with three exemplars."""
+    """Print the seconds from opening a volume to patches and to labels of its middle line, with three exemplars."""
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         session = Session(path, Path(folder) / "first.outcrop")
@@ -104,7 +104,7 @@ const model = (name) => Bokeh.documents[0].get_model_by_name(name);
 const seen = (card) => card.className + card.querySelector("img").src;
 const cards = () => all(".card:has(button.accept)").map(seen).join();
 """
-CLICKS = {  # what is done, and what shows that it was
+CLICKS = {  # action, and JavaScript expression whose value changes when the page has responded
     "accept": ("all('.card button.accept').at(-1).click()", "model('gallery-note').text + cards()"),
     "reject": ("all('.card button.reject').at(-2).click()", "model('gallery-note').text"),
     "undo": (
@@ -131,7 +131,7 @@ TIMED = """async () => {{ {find}
 
 
 def clicks(count):
-    """Milliseconds from a click to its answer on the screen, while the survey is being labelled, by kind of click."""
+    """Print the milliseconds from click to response on the screen while a survey is labelled, by kind of click."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests_app"))
     from tab import Tab, chromium, server
 
@@ -153,7 +153,7 @@ def clicks(count):
                 tab.page.wait_for_timeout(100)
             tab.page.close()
     every = [value for some in times.values() for value in some]
-    print(f"{len(every)} clicks while a survey of 120 lines is labelled ({labelled} runs begun)")
+    print(f"{len(every)} clicks while a survey of 120 lines is labelled ({labelled} runs started)")
     for name, some in [*times.items(), ("all", every)]:
         print(
             f"{name:<10} median {np.median(some):6.0f} ms, 95 % {np.percentile(some, 95):6.0f}, worst {max(some):6.0f}"
@@ -171,14 +171,13 @@ WATCH = """() => {
     requestAnimationFrame(() => setTimeout(() => { hold.seen = performance.now(); }));  // once the frame is drawn
   });
 }"""
-LINES, EVERY, PAUSE = 3, 5, 1500  # lines that are labelled, strokes of which one waits for all, milliseconds
-
-
-MADE = (12, 951, 462)  # shape of the synthetic volume that a large one repeats
+LINES = 3  # labelled lines
+EVERY, PAUSE = 5, 1500  # after every 5th stroke wait until it is learnt, after other strokes 1500 ms
+MADE = (12, 951, 462)  # shape of the synthetic volume that is repeated in the large volume
 
 
 def write_repeated(small, path, gigabytes):
-    """SEG-Y file of a size: the inlines of a small one over and over, each with a number of its own; how many."""
+    """Write a large SEG-Y file of repeated inlines of a small one, numbered consecutively; return their number."""
     every = np.fromfile(small, np.uint8)
     lines = every[3600:].reshape(*MADE[:2], -1)
     inlines = max(MADE[0], int(gigabytes * 1e9 / lines[0].size))
@@ -192,7 +191,7 @@ def write_repeated(small, path, gigabytes):
 
 
 def painted_survey(folder, gigabytes=0):
-    """A job on inlines of 951 x 462 with labels on some of them; the number of one in the middle."""
+    """Make a job on inlines of 951 x 462 with some labelled lines; return the number of the middle one."""
     small, survey = Path(folder) / "small.sgy", Path(folder) / "survey.sgy"
     truth = oc.open_volume(datasets.write_synthetic(small, MADE, seed=0))
     first = write_repeated(small, survey, gigabytes) // 2 // MADE[0] * MADE[0]  # a whole copy in the middle
@@ -208,7 +207,7 @@ def painted_survey(folder, gigabytes=0):
 
 
 def strokes(count, gigabytes):
-    """Seconds from mouse up to changed labels on the screen, and until the mapping has learnt from the stroke."""
+    """Print the seconds from mouse up to changed labels on the screen, and until the mapping has learnt the stroke."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests_app"))
     from tab import Tab, chromium, server
 
@@ -225,14 +224,13 @@ def strokes(count, gigabytes):
             tab.wait_model("tool", "m.active === 2")
             tab.page.wait_for_timeout(3000)
             tab.page.evaluate(WATCH)
-            classes = tab.model("brush-class", "m.options.map((one) => one[0])")[
-                2:-1
-            ]  # between right and wrong, and erase
+            options = tab.model("brush-class", "m.options.map((one) => one[0])")
+            classes = options[2:-1]  # right and wrong come first, erase last
             for number in range(count):
                 x, y = rng.uniform(340, 1150), rng.uniform(100, 1700)
                 column, row = round(x - 300), round(y / 4)
                 now = tab.model("labels", f"m.data_source.data.image[0][{row * 951 + column}]")
-                chosen = (now - 1 + rng.integers(1, len(classes))) % len(classes)  # not the label that is there
+                chosen = (now - 1 + rng.integers(1, len(classes))) % len(classes)  # not the current label
                 tab.press(str(1 + chosen))
                 tab.wait_model("brush-class", f"m.value === '{classes[chosen]}'")
                 tab.page.evaluate("watched.arm()")
@@ -248,14 +246,14 @@ def strokes(count, gigabytes):
             memory = resident(process.pid)
             tab.page.close()
     print(f"{count} strokes on a line of 951 x 462, {LINES} lines labelled, a stroke every {PAUSE / 1000:g} s")
-    print(f"{size:.1f} GB of SEG-Y, page drawn after {opened:.1f} s, memory of the server in the end {memory:.0f} MB")
+    print(f"{size:.1f} GB of SEG-Y, page drawn after {opened:.1f} s, memory of the server at the end {memory:.0f} MB")
     for what, some in (("changed labels on the screen", seen), ("learnt by the mapping", learnt)):
         ends = f"median {np.median(some):5.2f} s, 95 % {np.percentile(some, 95):5.2f}, worst {max(some):5.2f}"
         print(f"{what:<30} {ends} (of {len(some)})")
 
 
 def start_labelling(tab):
-    """Begin to label the survey, and wait until it is under way; how many runs were begun."""
+    """Start to label the survey if this is possible; return the number of started runs, 0 or 1."""
     if tab.model("label-all", "m.disabled"):
         return 0
     tab.step("3 Labels")
@@ -269,9 +267,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=10)
     parser.add_argument("--moves", type=int, default=1000)
-    parser.add_argument("--first", help="only the time to the first labels of this file")
-    parser.add_argument("--clicks", type=int, help="only the answers of the page while it labels, of so many clicks")
-    parser.add_argument("--strokes", type=int, help="only the answers of the page to so many brush strokes")
+    parser.add_argument("--first", help="measure only the time to the first labels of this file")
+    parser.add_argument(
+        "--clicks", type=int, help="measure only the response times of this many clicks while labelling"
+    )
+    parser.add_argument("--strokes", type=int, help="measure only the response times of so many brush strokes")
     options = parser.parse_args()
     if options.strokes:
         strokes(options.strokes, options.gigabytes)

@@ -1,8 +1,8 @@
-"""Bodies against the truth of synthetic volumes, stripes before and after both directions are fused, speed and memory.
+"""Geobodies against the truth of synthetic volumes, stripes before and after fusing both directions, speed and memory.
 
 python benchmarks/bodies.py truth               # volume and top from true labels, seeds 0 to 4
-python benchmarks/bodies.py job                 # from the labels of a job with one exemplar a class; a few minutes
-python benchmarks/bodies.py speed               # samples a second and peak memory on label volumes of growing length
+python benchmarks/bodies.py job                 # from the labels of a job with one exemplar per class; a few minutes
+python benchmarks/bodies.py speed               # samples per second and peak memory on label volumes of growing length
 """
 
 import argparse
@@ -35,7 +35,7 @@ SALT = "salt dome"
 
 
 def stripes(labels, name):
-    """How often the labels of a class differ on single lines, by direction.
+    """Return how often the labels of a class differ on single lines, by direction.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ def stripes(labels, name):
     Returns
     -------
     dict
-        ``inline`` and ``crossline``: single lines that differ, as samples whose neighbours in that direction both say
-        something else about the class, per 1000 samples of it. Labels of bodies that are larger than a line and as
-        smooth in one direction as in the other have small and equal numbers.
+        ``inline`` and ``crossline``: number of samples, per 1000 samples of the class, that have the class while both
+        neighbours in that direction do not, or lack it while both have it. Labels of bodies that are larger than a line
+        and equally smooth in both directions have small and equal numbers.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def stripes(labels, name):
 
 
 def against(labels, seed):
-    """Volume and top of the largest salt body against the surface that the synthetic volume was cut from."""
+    """Compare volume and top of the largest salt body with the exact surface of the synthetic volume."""
     found, top = find_bodies(labels, SALT, bin_size=BINS), synthetic_top(SHAPE, seed=seed)
     true = float(np.maximum(STEP * (SHAPE[2] - 0.5) - top, 0).sum()) * np.prod(BINS)
     if not len(found.table):
@@ -93,7 +93,7 @@ def show(rows):
 
 
 def truth(options):
-    print("True labels; errors of the top in samples of 4 ms (halfway between two samples: at best RMS 0.289)")
+    print("True labels; errors of the top in samples of 4 ms (sampling alone gives an RMS of 0.289)")
     rows = []
     for seed in options.seeds or range(5):
         _, labels = synthetic(SHAPE, seed=seed)
@@ -102,7 +102,9 @@ def truth(options):
 
 
 def job(options):
-    print("Labels of a job, one exemplar a class; stripes: single lines that differ, per 1000 samples of the class")
+    print(
+        "Labels of a job, one exemplar per class; stripes: samples that differ on single lines, per 1000 of the class"
+    )
     rows = []
     for seed in options.seeds or (0,):
         with tempfile.TemporaryDirectory() as folder:
@@ -131,7 +133,7 @@ def job(options):
 
 
 def made_up(n_lines, n_traces, n_samples):
-    """Labels that are computed when they are read: a dome, a layer and noise, with a confidence."""
+    """Return labels and confidence that are computed when they are read: a dome, a layer and noise."""
     traces, samples = np.arange(n_traces)[:, None], np.arange(n_samples)
 
     def block(what, key):
@@ -159,7 +161,7 @@ def made_up(n_lines, n_traces, n_samples):
 
 
 def speed(options):
-    """Each length in a process of its own, so that each has its peak."""
+    """Measure each length in a separate process, so that each has its own peak memory."""
     for n_lines in options.lines:
         words = [sys.executable, __file__, "one", "--lines", str(n_lines), "--memory", str(options.memory)]
         subprocess.run(words, check=True)

@@ -26,7 +26,7 @@ from outcrop.storage.chunks import stored_bytes
 
 
 def votes_of():
-    """Votes of the default mapping on real or synthetic sections, shape (lines, classes, traces, samples)."""
+    """Return votes of the default mapping on real or synthetic sections, shape (lines, classes, traces, samples)."""
     volume, truth = sections()
     mapper, _ = fitted(volume, truth)
     found = line_votes(volume, oc.PatchGrid(volume, size=99, step=33), mapper)
@@ -61,11 +61,11 @@ def main():
         before = earlier_format(folder / "before.zarr", (n_lines, n_classes, n_traces, n_samples))
         writing = 0.0
         for line in range(n_lines):
-            own = np.roll(votes[line % len(votes)], 3 * line, axis=1)
+            rolled = np.roll(votes[line % len(votes)], 3 * line, axis=1)
             begin = time.process_time()
-            store.confirm(line, store.write(line, own))
+            store.confirm(line, store.write(line, rolled))
             writing += (time.process_time() - begin) / n_lines
-            before[line] = own
+            before[line] = rolled
         samples = n_lines * n_traces * n_samples
         now, then = stored_bytes(store.votes) / samples, stored_bytes(before) / samples
         print(f"votes of {n_classes} classes: {now:.3f} bytes a sample, {then:.3f} before, {now / then:.2f} times")
@@ -89,18 +89,18 @@ def main():
 
 
 def describe_bytes():
-    """Bytes of a descriptor in an index, for both measures."""
+    """Print the bytes of a descriptor in an index for both measures."""
     volume, _ = oc.datasets.synthetic((8, 300, 300), seed=1)
     for measure in ("curvelet-svd", "encoder"):
         with tempfile.TemporaryDirectory() as temporary:
             grid = oc.PatchGrid(volume, size=99, step=33)
             index = oc.build_index(volume, grid, f"{temporary}/i.outcrop", measure=measure)
             values = index.features[:]
-            as_it_was = zarr.create_array(
+            earlier = zarr.create_array(
                 f"{temporary}/before.zarr", data=values, chunks=index.features.chunks,
                 compressors=[ZstdCodec(), Crc32cCodec()],
             )  # fmt: skip
-            now, then = (stored_bytes(array) / len(values) for array in (index.features, as_it_was))
+            now, then = (stored_bytes(array) / len(values) for array in (index.features, earlier))
             print(f"index, {measure}: {now:.0f} bytes a patch, {then:.0f} before, {4 * values.shape[1]} in memory")
 
 

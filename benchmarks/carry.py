@@ -1,11 +1,11 @@
-"""Labels carried from confirmed lines, and the learner with them, from arrays, without jobs, against true labels.
+"""Labels carried from confirmed lines against true labels, from arrays without jobs.
 
 OUTCROP_DATA=FOLDER python benchmarks/carry.py                 # synthetic volumes, Penobscot, F3 and times
 OUTCROP_DATA=FOLDER python benchmarks/carry.py f3 penobscot
 python benchmarks/carry.py synthetic --confirmed 3             # three lines of 24
 
-Mean IoU of `PointMapper` without clicks; of copying the nearest confirmed line; of boundaries interpolated linearly
-between two lines (signed distances to the classes); and of the same mapper without carrying (trees alone).
+Prints the mean IoU of `PointMapper` without clicks; of copying the nearest confirmed line; of boundaries interpolated
+linearly between two lines (signed distances to the classes); and of the same mapper without carrying (trees only).
 """
 
 import argparse
@@ -35,7 +35,7 @@ def mean_score(labels: Codes, truth: Codes, survey: Survey) -> float:
 
 
 def fitted(survey: Survey, confirmed: dict[int, Codes]) -> PointMapper:
-    """Fit a mapper to confirmed lines alone."""
+    """Fit a mapper to confirmed lines only."""
     lines = list(survey.sections.items())
     sample = sample_survey(lines[:: max(1, len(lines) // 8)])
     graphs = landmark_graphs(sample)

@@ -5,8 +5,9 @@ OUTCROP_DATA=FOLDER python benchmarks/clicks.py f3 --without-background
 OUTCROP_DATA=FOLDER python benchmarks/clicks.py f3 --seed 100  # other clicks
 OUTCROP_DATA=FOLDER python benchmarks/clicks.py f3 --by-eye    # five exemplars chosen by eye, and the top of the salt
 
-F3 and synthetic clicks are half well inside the structures, a quarter anywhere inside, the rim of the volume included,
-a quarter within 4 pixels of an edge; on Penobscot well inside each unit. Scores are of the lines without clicks.
+On F3 and synthetic volumes half of the sets have clicks well inside the structures, a quarter anywhere inside, also
+near the edge of the volume, and a quarter within 4 pixels of a boundary; on Penobscot all are well inside each unit.
+Scores are of the lines without clicks.
 """
 
 import argparse
@@ -33,7 +34,7 @@ BY_EYE = {"chaotic": [(420, 1272)], "fault": [(545, 1620)], "other": [(600, 752)
 
 
 class Survey(NamedTuple):
-    """Sections with expert labels of some of them."""
+    """A survey of sections, some with expert labels."""
 
     name: str
     sections: dict[int, Array]  # line -> (n_samples, n_traces), in [0, 1]
@@ -43,7 +44,7 @@ class Survey(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Scores of one set of clicks."""
+    """The scores of one set of clicks."""
 
     survey: str
     kind: str
@@ -82,7 +83,7 @@ def surveys(names: list[str]) -> list[Survey]:
 
 
 def clicks(truth: Array, line: int, names: list[str], seed: int, kind: str) -> list[Point]:
-    """One random point for each class, as `contract/clicks` places them."""
+    """Return one random point for each class."""
     truth, points = truth.T, []
     rng = np.random.default_rng(seed)
     for code, name in enumerate(names, 1):
@@ -105,7 +106,7 @@ def by_eye(line: int) -> list[Point]:
 
 
 def experiments(survey: Survey, seed: int) -> list[tuple[int, int, str]]:
-    """Line, seed and kind of every set of clicks."""
+    """Return line, seed and kind of every set of clicks."""
     if survey.name == "f3":
         return [(310 + 20 * (k % 2), seed + k, KINDS[k // 2 % 4]) for k in range(16)]
     if survey.name == "penobscot":
@@ -114,7 +115,7 @@ def experiments(survey: Survey, seed: int) -> list[tuple[int, int, str]]:
 
 
 def class_scores(labels: Array, truth: Array, n_classes: int) -> Array:
-    """Intersection over union of every class; NaN where the truth lacks it."""
+    """Return the intersection over union of every class; NaN for a class that the truth lacks."""
     known, codes = truth > 0, np.arange(1, n_classes + 1)
     both = [((labels == code) & (truth == code)).sum() for code in codes]
     either = [(((labels == code) | (truth == code)) & known).sum() for code in codes]
@@ -123,7 +124,7 @@ def class_scores(labels: Array, truth: Array, n_classes: int) -> Array:
 
 
 def nearest_in_time(points: list[Point], classes: list[str], shape: tuple[int, ...]) -> Array:
-    """Class of the click nearest in time."""
+    """Return, for every sample, the class of the click nearest in time."""
     codes = np.array([classes.index(point.name) + 1 for point in points])
     distance = np.abs(np.arange(shape[0])[:, None] - [point.sample for point in points])
     return np.repeat(codes[distance.argmin(axis=1)][:, None], shape[1], axis=1)
@@ -168,7 +169,7 @@ def scored(
 
 
 def salt_top(labels: Array, truth: Array, classes: list[str]) -> float:
-    """Median distance between the first salt of each trace and the expert's, in samples; NaN without salt."""
+    """Return the median distance in samples from the top of salt to the expert's, over traces; NaN without salt."""
     if "salt dome" not in classes:
         return float("nan")
     salt = [(one == classes.index("salt dome") + 1) for one in (labels, truth)]
@@ -227,29 +228,29 @@ def report(results: list[Result]) -> None:
             classes = np.mean([result.by_class for result in of if result.kind == kind], axis=0)
             print(f"  {kind}: by class {classes.round(2)}")
         print("  by kind", kinds, "by class", np.mean([result.by_class for result in of], axis=0).round(2))
-        print(f"  confidence less accuracy: mean {gap.mean():.3f}, worst {gap.max():.3f}")
-        print(f"  clicks whose class holds around them {np.mean([result.kept for result in of]):.3f}")
+        print(f"  confidence minus accuracy: mean {gap.mean():.3f}, worst {gap.max():.3f}")
+        print(f"  share of clicks with their class around them {np.mean([result.kept for result in of]):.3f}")
         half = [result for result in of if result.labelled >= 0.5]
         right = sum(result.wrong <= MOST_WRONG for result in half)
         print(f"  at a maximum error of {MAX_ERROR:.0%}: {np.mean([r.labelled for r in of]):.2f} labelled,", end=" ")
         print(f"{np.mean([r.wrong for r in of]):.3f} wrong, worst {np.max([r.wrong for r in of]):.3f};", end=" ")
-        print(f"{right} of the {len(half)} sets with half of the samples labelled have {MOST_WRONG:.0%} wrong at most")
+        print(f"{right} of the {len(half)} sets with half of the samples labelled have at most {MOST_WRONG:.0%} wrong")
         tops = [result.salt_top for result in of if np.isfinite(result.salt_top)]
         if tops:
             print(f"  median distance to the top of the salt {np.mean(tops):.1f} samples")
         above = sum(result.score > result.nearest for result in of)
-        print(f"  nearest in time {np.mean([result.nearest for result in of]):.3f}, beaten by {above} sets")
+        print(f"  nearest click in time {np.mean([result.nearest for result in of]):.3f}, exceeded by {above} sets")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=["f3", "penobscot", "synthetic"])
-    parser.add_argument("--seed", type=int, default=0, help="of the first set of clicks")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first set of clicks")
     parser.add_argument("--landmarks-seed", type=int, default=0)
     parser.add_argument("--landmarks", type=int, default=N_LANDMARKS)
-    parser.add_argument("--without-background", action="store_true", help="no click for the background")
-    parser.add_argument("--by-eye", action="store_true", help="exemplars chosen by eye, on F3")
-    parser.add_argument("--pictures", help="folder for a picture of every scored line")
+    parser.add_argument("--without-background", action="store_true", help="place no click for the background")
+    parser.add_argument("--by-eye", action="store_true", help="use exemplars chosen by eye, on F3")
+    parser.add_argument("--pictures", help="folder for a figure of every scored line")
     parser.add_argument("--each", action="store_true", help="print every set")
     options = parser.parse_args()
     results = []

@@ -1,11 +1,11 @@
 """Index, labels and search on local Dask workers of one thread each, against one thread.
 
 python benchmarks/cluster.py               # about eight minutes on two idle cores
-python benchmarks/cluster.py --short       # index and labels on 1 and 2 workers: speed-up, and share of who gathers
+python benchmarks/cluster.py --short       # index and labels on 1 and 2 workers: speed-up, share of the main process
 
-The share of the process that gathers is its processor time (with that of the scheduler, which runs inside it) over the
-processor time of all processes. Where other programs load the machine, the speed-up of the wall clock says little; the
-one by processor time is what one worker spent alone over the most that one of two spent.
+The main process gathers the results. Its share is its CPU time, with the scheduler inside it, over the CPU time of all
+processes. On a machine with other load the speed-up by wall clock says little; the speed-up by CPU time is the CPU time
+of one worker alone over that of the busier of two workers.
 """
 
 import argparse
@@ -57,7 +57,7 @@ class Spent:
 
     @property
     def share(self):
-        """Share of the CPU time that the gathering process took."""
+        """Return the share of the CPU time that the main process took."""
         return self.gathering / (self.gathering + sum(self.each))
 
 
@@ -89,15 +89,15 @@ def label(volume, grid, mapper, folder, name, client):
 
 
 def report(name, what, rate, unit, spent):
-    share = f", {spent.share:.1%} of it where it is gathered" if spent.each else ""
+    share = f", {spent.share:.1%} of it in the main process" if spent.each else ""
     total = spent.gathering + sum(spent.each)
-    print(f"{name:<15} {what} {rate:6.1f} {unit}, {total:.1f} s on a core{share}", flush=True)
+    print(f"{name:<15} {what} {rate:6.1f} {unit}, {total:.1f} s of CPU time{share}", flush=True)
 
 
 def speed_up(what, one, two):
     print(
         f"{what}: two workers against one {one.wall / two.wall:.2f} by the clock, "
-        f"{one.each[0] / max(two.each):.2f} by processor time; gathered in {two.share:.1%}"
+        f"{one.each[0] / max(two.each):.2f} by CPU time; main process {two.share:.1%} of the CPU time"
     )
 
 
@@ -122,10 +122,10 @@ def main():
                 warm_up(client)
                 name = f"{workers} workers"
                 index, describing = describe(volume, grid, folder, name, client)
-                there, labelling = label(volume, dense, mapper, folder, name, client)
+                again, labelling = label(volume, dense, mapper, folder, name, client)
                 found[workers] = describing, labelling
                 assert np.array_equal(index.features[:], whole.features[:])
-                assert np.array_equal(there["label"].values, labels["label"].values)
+                assert np.array_equal(again["label"].values, labels["label"].values)
                 if not options.short:
                     rest(volume, index, client)
         for what, one, two in zip(("index", "label"), found[1], found[2], strict=True):
@@ -141,7 +141,7 @@ def main():
 
 
 def rest(volume, index, client):
-    """Measure search, and the overhead of a block, on a cluster."""
+    """Print the time of a search and the overhead of a block on a cluster."""
     place = volume.inline.values[3], volume.crossline.values[150], 800.0
     index.client = client
     _, searching = timed(lambda: oc.retrieve(index, {"a": [place]}, 100))

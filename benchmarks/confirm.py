@@ -1,12 +1,12 @@
-"""A few confirmed lines label a survey.
+"""Labels of a survey from a few confirmed lines.
 
 python benchmarks/confirm.py --lines 104,112,119 --picture docs/confirm.png
 OUTCROP_DATA=FOLDER python benchmarks/confirm.py --f3   # one line of F3, confirmed after 20 strokes
 
-A synthetic survey without any click; the true labels of some lines are confirmed, one after the other, and all lines
-are labelled. Prints the mean IU of the other lines, by their distance to the nearest confirmed one, and that of
+On a synthetic survey without exemplars the true labels of some lines are confirmed, one after the other, and all lines
+are labelled. Prints the mean IU of the other lines by their distance to the nearest confirmed line, and the mean IU of
 copying the labels of that line. With --f3 a simulated interpreter corrects a line of F3 by 20 strokes, starting from
-the exemplars chosen by eye on that line, and confirms it; the other line with an expert's labels is scored.
+the exemplars chosen by eye on that line, and confirms it; the other expert line is scored.
 """
 
 import argparse
@@ -26,7 +26,7 @@ STROKES = 20  # with --f3
 
 
 def mean_iu(found, true):
-    """Mean IU of two sections over the classes of the second."""
+    """Return the mean IU of two sections over the classes of the second."""
     classes = np.unique(true[true > 0])
     return float(np.mean([((found == c) & (true == c)).sum() / ((found == c) | (true == c)).sum() for c in classes]))
 

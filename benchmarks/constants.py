@@ -4,7 +4,7 @@ OUTCROP_DATA=FOLDER python benchmarks/constants.py          # every constant at 
 OUTCROP_DATA=FOLDER python benchmarks/constants.py --parts  # without graph, position, encoder, energies; graph sizes
 
 Clicks and scores are those of `benchmarks/clicks.py`: mean IoU of 16 sets on F3, the same without a click for the
-background, 5 on Penobscot and 9 on synthetic volumes. Differences below .01 mean nothing.
+background, 5 on Penobscot and 9 on synthetic volumes. Differences below .01 are not significant.
 """
 
 import argparse
@@ -96,7 +96,7 @@ def sampled(every: Sequence[Survey]) -> Samples:
 
 
 def scores(every: Sequence[Survey], samples: Samples) -> list[float]:
-    """Mean IoU on F3, on F3 without a click for the background, on Penobscot and on synthetic volumes."""
+    """Return the mean IoU on F3, on F3 without a click for the background, on Penobscot and on synthetic volumes."""
     found: dict[str, list[float]] = {}
     for survey in every:
         graphs = landmark_graphs(samples[survey.name])
@@ -112,7 +112,7 @@ def scores(every: Sequence[Survey], samples: Samples) -> list[float]:
 
 
 def parts() -> list[tuple[str, list[tuple[str, Any]]]]:
-    """Return what is left out, and the names that change for it."""
+    """Return the name of each part that is left out, and the names and values that leave it out."""
     return [
         ("graph of one landmark in four", [("N_LANDMARKS", 2000)]),
         ("no graph: kernel density", [("LandmarkGraph", type("Density", (LandmarkGraph,), {"reach": density}))]),

@@ -30,11 +30,11 @@ from outcrop.volumes.segy_write import create
 
 SHAPE = 800, 1000  # traces and samples of a line: 3.2 MB
 MADE = 60  # different lines
-CORES = 16  # of a machine of the table
-DISK = 1e9  # bytes a second that a machine reads
-SURVEY = 125e9  # samples of 500 GB
-LINE = 4000, 1060  # traces and samples of a line of it
-H200 = {"descriptors": 21_019, "samples": 38.2e6}  # a second, reading and writing included; see docs/numbers.md
+CORES = 16  # cores of a machine in the table
+DISK = 1e9  # bytes per second that a machine reads
+SURVEY = 125e9  # samples of a survey of 500 GB
+LINE = 4000, 1060  # traces and samples of a line of this survey
+H200 = {"descriptors": 21_019, "samples": 38.2e6}  # per second, with reading and writing; see docs/numbers.md
 
 
 def command(*words):
@@ -143,9 +143,9 @@ def row(what, seconds, size):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=0.2)
-    parser.add_argument("--patches", type=int, default=24_000, help="about so many are described")
-    parser.add_argument("--lines", type=int, default=12, help="so many are labelled")
-    parser.add_argument("--paper", action="store_true", help="only the table for 500 GB")
+    parser.add_argument("--patches", type=int, default=24_000, help="approximate number of indexed patches")
+    parser.add_argument("--lines", type=int, default=12, help="number of labelled lines")
+    parser.add_argument("--paper", action="store_true", help="print only the table for 500 GB")
     options = parser.parse_args()
     if options.paper:
         paper()

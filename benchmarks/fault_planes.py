@@ -1,4 +1,4 @@
-"""Synthetic volumes with known fault planes, made by another recipe than the encoder's sections, and their score."""
+"""Synthetic volumes with known fault planes, made in another way than the encoder's training sections, and scores."""
 
 from dataclasses import dataclass
 
@@ -15,20 +15,20 @@ NEAR = 2.0  # traces within which a point counts as found
 
 @dataclass
 class Plane:
-    """A fault: an elliptic piece of a plane with its throw in the middle; positions and sizes in lines and samples."""
+    """An elliptic fault plane with the largest throw in its centre; positions and sizes in lines, traces, samples."""
 
     line: float
     trace: float
     sample: float
     azimuth: float  # degrees of its strike from the direction of rising inlines towards rising crosslines
-    slope: float  # traces a sample, across the strike
+    slope: float  # traces per sample, across the strike
     throw: float
     length: float
     height: float
     reach: float
 
     def throw_at(self, lines, traces, samples):
-        """Throw, and signed distance in traces across the strike."""
+        """Return the throw, and the signed distance in traces across the strike."""
         turn = np.deg2rad(self.azimuth)
         along = (lines - self.line) * np.cos(turn) + (traces - self.trace) * np.sin(turn)
         across = (traces - self.trace) * np.cos(turn) - (lines - self.line) * np.sin(turn)
@@ -37,7 +37,7 @@ class Plane:
         return self.throw * np.clip(share, 0, None), across - self.slope * below
 
     def points(self, shape):
-        """Visible line, trace and sample of the plane inside a volume, a point for every line and sample."""
+        """Return line, trace and sample of the visible plane inside a volume, a point for every line and sample."""
         lines, samples = (part.ravel() for part in np.meshgrid(np.arange(shape[0]), np.arange(shape[2]), indexing="ij"))
         turn = np.deg2rad(self.azimuth)
         across = self.slope * (samples - self.sample)
@@ -48,12 +48,12 @@ class Plane:
 
     @property
     def dip(self):
-        """Degrees from the horizontal."""
+        """Return the dip in degrees from the horizontal."""
         return np.degrees(np.arctan2(DEPTH_STEP, abs(self.slope) * BIN))
 
 
 def volume_with_planes(shape=(60, 200, 200), *, seed=0, noise=None, count=5, azimuth=50.0):
-    """Layers, folds and `count` faults of random place, strike, dip and throw.
+    """Make a volume of folded layers with `count` faults of random place, strike, dip and throw.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def _plane(rng, shape, azimuth):
 
 
 def _folds(rng, lines, traces, wavelengths, n=4):
-    """Sum of plane waves of unit variance over the map."""
+    """Return a sum of plane waves of unit variance over the map."""
     total = np.zeros((lines.shape[0], traces.shape[1], 1))
     for k, way, phase in zip(2 * np.pi / rng.uniform(*wavelengths, n), *rng.uniform(0, 2 * np.pi, (2, n)), strict=True):
         total += np.sqrt(2 / n) * np.cos(k * (np.cos(way) * lines + np.sin(way) * traces) + phase)
@@ -114,7 +114,7 @@ def _folds(rng, lines, traces, wavelengths, n=4):
 
 
 def _log(rng, n):
-    """Impedance by age: beds of random thickness in units of random contrast."""
+    """Return impedance by age: beds of random thickness in units of random contrast."""
     log = np.cumsum(rng.standard_normal(n) * (rng.random(n) < 0.35))
     log -= uniform_filter1d(log, 60)
     log *= np.exp(0.5 * np.sqrt(2 * np.sqrt(np.pi) * 60) * gaussian_filter1d(rng.standard_normal(n), 60))
@@ -122,15 +122,15 @@ def _log(rng, n):
 
 
 def surface_scores(sticks, table, planes, shape):
-    """Planes found, surfaces that are right, and errors of strike and dip.
+    """Return the numbers of planes, found planes, surfaces and right surfaces, and the errors of strike and dip.
 
-    A plane is found where a surface lies within 2 traces of half its visible points, a surface is right where half its
-    points lie within 2 traces of a plane.
+    A plane is found if a surface lies within 2 traces of half its visible points; a surface is right if half its points
+    lie within 2 traces of a plane.
 
     Returns
     -------
     dict
-        planes, found, surfaces, right, strike and dip: lists of errors in degrees of the planes that were found.
+        planes, found, surfaces, right; strike and dip are lists of errors in degrees of the found planes.
     """
     truth = [(plane, plane.points(shape)) for plane in planes]
     truth = [(plane, points) for plane, points in truth if len(points) >= 200]
@@ -155,7 +155,7 @@ def surface_scores(sticks, table, planes, shape):
 
 
 def dense_points(sticks):
-    """Line, trace and sample of sticks, a point for every sample."""
+    """Return line, trace and sample of sticks, a point for every sample."""
     parts = []
     for _, stick in sticks.groupby("stick"):
         samples = stick["depth"].to_numpy() / DEPTH_STEP
@@ -165,13 +165,13 @@ def dense_points(sticks):
 
 
 def _near(points, places):
-    """Which of some points lie near one of some places; samples count a quarter."""
+    """Return which points lie near one of some places; distances in samples count a quarter."""
     weights = np.array([1, 1, 0.25])
     return np.isfinite(cKDTree(places * weights).query(points * weights, distance_upper_bound=NEAR)[0])
 
 
 def summed(scores):
-    """Scores of several volumes as one row."""
+    """Return the scores of several volumes as one row."""
     total = pd.DataFrame([{k: v for k, v in score.items() if not isinstance(v, list)} for score in scores]).sum()
     errors = {name: np.concatenate([score[name] for score in scores]) for name in ("strike", "dip")}
     return {

@@ -1,9 +1,9 @@
-"""Fault sticks against interpreters and against known planes, and what they cost.
+"""Fault sticks against interpreters' sticks and known planes, their speed and memory.
 
 python -m benchmarks.faults --gsb DATA/gsb        # against an interpreter's sticks: precision and recall by threshold
 python -m benchmarks.faults --planes   # synthetic volumes with known planes, seeds 0 to 4, without and with noise
 python -m benchmarks.faults --f3 DATA --exemplars --figures OUT   # drawn over F3; inside and outside expert zones
-python -m benchmarks.faults --speed               # samples a second, memory by the number of lines
+python -m benchmarks.faults --speed               # samples per second, memory by the number of lines
 python -m benchmarks.faults --speed --device cuda # the same with the encoder on a torch device
 """
 
@@ -30,7 +30,7 @@ DISC = ROWS**2 + COLUMNS**2 <= 9
 
 
 def gsb_sections(folder):
-    """Amplitudes, interpreter's sticks and direction of every section of a folder; see its README for the axes."""
+    """Yield name, volume, interpreter's sticks and direction of every section; the folder's README defines the axes."""
     table = pd.read_csv(Path(folder) / "sticks.csv")
     for name, sticks in table.groupby("section"):
         amplitudes, number, inline = np.load(Path(folder) / f"{name}.npy"), int(name[4:]), name.startswith("inl")
@@ -42,7 +42,7 @@ def gsb_sections(folder):
 
 
 def likelihoods(volume, along, weight):
-    """Likelihood of the only line of a volume by one method."""
+    """Return the fault likelihood of the only line of a volume by one method."""
     direction = 0 if along == "inline" else 1
     section, _ = likelihood.section_of_line(volume, direction, 0)
     found = likelihood.fault_likelihood(section, weight=weight)
@@ -51,7 +51,7 @@ def likelihoods(volume, along, weight):
 
 
 def masks(volume, along, likelihood, threshold):
-    """Sticks of a likelihood as a mask, and each human stick by itself would be drawn the same way."""
+    """Return the sticks of a likelihood as a mask, drawn in the same way as the interpreter's sticks."""
     direction = 0 if along == "inline" else 1
     sticks = faults._table(volume, direction, 0, tracing.sticks_of(likelihood, threshold))
     drawn = drawn_sections(sticks, volume) if len(sticks) else {}
@@ -76,7 +76,7 @@ def f1(total):
 
 
 def moved(mask, traces):
-    """Mask moved to higher traces, or to lower ones."""
+    """Return a mask shifted by some traces."""
     out = np.zeros_like(mask)
     n = mask.shape[1]
     out[:, max(traces, 0) : n + min(traces, 0)] = mask[:, max(-traces, 0) : n - max(traces, 0)]
@@ -118,10 +118,10 @@ def compare_gsb(folder):
 
 
 def bootstrap(sections, real, ours, theirs, name, *, draws=2000, reach=12):
-    """Interval of the difference in F1 to dip-steered semblance, over the interpreter's sticks.
+    """Print the bootstrap interval of the difference in F1 to dip-steered semblance, over the interpreter's sticks.
 
-    Every stick of the interpreter, with what was found within `reach` traces of it, is one item; what lies near none of
-    them is one item a section and is always drawn along.
+    A bootstrap item is a stick of the interpreter with the detections within `reach` traces of it. Detections near no
+    stick are part of every draw.
     """
     items, fixed = [], [np.zeros(4), np.zeros(4)]
     for (_, volume, sticks, along), human, *found in zip(sections, real, ours, theirs, strict=True):
@@ -155,7 +155,7 @@ def bootstrap(sections, real, ours, theirs, name, *, draws=2000, reach=12):
 
 
 def compare_planes(seeds, shape, device=None):
-    """Known planes, with the likelihood of every line computed once for all ways to use it."""
+    """Print the scores against known planes, by direction and use of neighbours, without and with noise."""
     plain = likelihood.likelihood_of_line
     for noise in (None, 6.0):
         scores: dict = {}
@@ -175,7 +175,7 @@ def compare_planes(seeds, shape, device=None):
 
 
 class _Likelihood:
-    """Likelihood of the lines of one volume, each computed once."""
+    """Cached fault likelihood of the lines of one volume."""
 
     def __init__(self, compute):
         self.compute, self.known = compute, {}
@@ -187,7 +187,7 @@ class _Likelihood:
 
 
 def draw_f3(data, figures, exemplars):
-    """Sticks over four F3 lines, and how much of them lies in the zones that the expert called fault."""
+    """Draw sticks over four F3 lines, and print how much of them lies in the expert's fault zones."""
     sections, truth = oc.datasets.f3_sections(data)
     sections = sections.sel(time=slice(212, None))  # below the captions
     found = {"all faults": oc.fault_sticks(sections, neighbours=0)}
@@ -213,7 +213,7 @@ def draw_f3(data, figures, exemplars):
 
 
 def exemplar_sticks(sections):
-    """Sticks of the class fault of a job with the five exemplars by eye on inline 310, default options."""
+    """Return the sticks of class fault of a job with default options and the exemplars by eye on inline 310."""
     import tempfile
     import tomllib
 
@@ -230,7 +230,7 @@ def exemplar_sticks(sections):
 
 
 def speed(device=None):
-    """Samples a second, and memory at its peak: a volume that is made line by line, of more and more lines."""
+    """Print samples per second and peak memory for volumes with growing numbers of lines."""
     import psutil
 
     template = volume_with_planes((8, 300, 400), seed=0)[0].values
@@ -246,8 +246,8 @@ def speed(device=None):
         oc.fault_sticks(volume, device=device, progress=watch)
         taken, core = time.perf_counter() - begin, time.process_time() - begin_core
         print(
-            f"{lines} lines of 300 x 400: {volume.size / taken / 1e3:.0f} thousand samples a second, "
-            f"{volume.size / core / 1e3:.0f} thousand a second of one core, "
+            f"{lines} lines of 300 x 400: {volume.size / taken / 1e3:.0f} thousand samples per second, "
+            f"{volume.size / core / 1e3:.0f} thousand per second of one core, "
             f"{(peak[0] - before) / 1e6:.0f} MB more than before (volume {volume.nbytes / 1e6:.0f} MB)",
             flush=True,
         )

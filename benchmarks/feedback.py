@@ -1,10 +1,10 @@
-"""What yes and no to retrieved patches are worth, and how far the estimates without truth can be trusted.
+"""Effect of accepted and rejected patches on purity, and accuracy of the estimates made without truth.
 
-python benchmarks/feedback.py                   # synthetic volumes: purity by clicks, wrong patches, how many to take
+python benchmarks/feedback.py                   # synthetic volumes: purity by clicks, share of wrong patches
 python benchmarks/feedback.py --data DIR        # also F3 sections with expert labels, and the 2000 patches of SEG 2017
 
-One exemplar a class is drawn at random. A click judges one patch of a class whose truth is known; those judged are
-evenly spaced in rank. Truth of the SEG 2017 patches is the class that the paper's own retrieval gave them.
+One exemplar per class is drawn at random. A click accepts or rejects one patch with known truth; judged patches are
+evenly spaced in rank. The truth of the SEG 2017 patches is the class for which the paper retrieved them.
 """
 
 import argparse
@@ -23,7 +23,7 @@ CLICKS = (0, 5, 10, 20)  # per class
 
 
 def synthetic_jobs(folder, seeds):
-    """Index, exemplars and judge of synthetic volumes."""
+    """Yield index, exemplars and judge of synthetic volumes."""
     for seed in seeds:
         source = folder / f"{seed}.sgy"
         oc.datasets.write_synthetic(source, (120, 200, 256), seed=seed)
@@ -38,9 +38,9 @@ def synthetic_jobs(folder, seeds):
 
 
 def f3_jobs(folder, data, draws=4):
-    """Sections of F3, some with expert labels, from which the exemplars are drawn."""
+    """Yield index, exemplars and judge of the F3 sections; exemplars are drawn from the expert labels."""
     sections, truth = oc.datasets.f3_sections(data)
-    volume = sections.sel(time=slice(212, None))  # a caption is burnt into the pictures above
+    volume = sections.sel(time=slice(212, None))  # the pictures contain a caption above
     truth = truth.sel(time=volume["time"]).astype("uint8")
     index = oc.build_index(volume, oc.PatchGrid(volume, size=99, step=22), folder / "f3.outcrop")
 
@@ -52,7 +52,7 @@ def f3_jobs(folder, data, draws=4):
 
 
 def patch_jobs(folder, data, draws=4):
-    """Return jobs on the 2000 patches as a volume with one patch per line, to be used like a survey."""
+    """Yield index, exemplars and judge of the 2000 patches, as a volume with one patch per line."""
     patches = oc.datasets.seg2017_patches(data)
     classes = patches["weak"].values.astype(str)
     volume = xr.DataArray(patches["image"].values.swapaxes(1, 2), dims=("inline", "crossline", "time"))
@@ -66,7 +66,7 @@ def patch_jobs(folder, data, draws=4):
 
 
 def purity_by_clicks(index, places, judge, count):
-    """Purity after each number of clicks, and seconds of the last search with verdicts."""
+    """Return the purity after each number of clicks, and the seconds of the last search with verdicts."""
     weak, found, seconds = oc.retrieve(index, places, count), {}, 0.0
     judged = {"accepted": {name: [] for name in places}, "rejected": {name: [] for name in places}}
     for clicks in range(0, CLICKS[-1] + 1, 5):
@@ -83,23 +83,23 @@ def purity_by_clicks(index, places, judge, count):
 
 
 def answers(weak, right):
-    """Positions of the patches that five clicks a class accept and reject, among those not judged before."""
+    """Return the positions of unjudged patches that five clicks per class accept and reject."""
     judged = [row for given in (weak.accepted, weak.rejected) for rows in given.values() for row in rows]
     open_ = np.isfinite(right) & ~np.isin(weak.rows, judged)
-    own = [np.flatnonzero(open_ & (weak.classes == name)) for name in weak.accepted]
+    by_class = [np.flatnonzero(open_ & (weak.classes == name)) for name in weak.accepted]
     clicks = np.concatenate(
-        [rows[np.unique(np.linspace(0, len(rows) - 1, 5).astype(int))] for rows in own if len(rows)]
+        [rows[np.unique(np.linspace(0, len(rows) - 1, 5).astype(int))] for rows in by_class if len(rows)]
     )
     return clicks[right[clicks] == 1], clicks[right[clicks] == 0]
 
 
 def estimates(weak, right):
-    """Estimated and true share of wrong patches by class, and the purity before and after weighting."""
+    """Return the estimated and the true share of wrong patches by class, and the purity with and without weights."""
     for name in dict.fromkeys(weak.classes):
-        own = (weak.classes == name) & np.isfinite(right)
-        weighted = np.average(right[own], weights=weak.weights[own])
-        yield {"class": str(name), "taken": int(own.sum()), "suggested": weak.suggested[name]} | {
-            "estimated wrong": weak.wrong[name], "wrong": 1 - right[own].mean(), "weighted wrong": 1 - weighted,
+        judged = (weak.classes == name) & np.isfinite(right)
+        weighted = np.average(right[judged], weights=weak.weights[judged])
+        yield {"class": str(name), "judged": int(judged.sum()), "suggested": weak.suggested[name]} | {
+            "estimated wrong": weak.wrong[name], "wrong": 1 - right[judged].mean(), "weighted wrong": 1 - weighted,
         }  # fmt: skip
 
 
@@ -118,20 +118,21 @@ def main():
             for kind, weak in kinds.items():
                 wrong += [{"data": data, "count": kind, **row} for row in estimates(weak, judge(weak))]
     pd.options.display.width = 160
-    print("purity of what is retrieved, by clicks per class")
+    print("purity of the retrieved patches, by clicks per class")
     print(pd.DataFrame(clicks).groupby("data").mean().round(3).to_string())
     table = pd.DataFrame(wrong)
-    print("\nwrong patches: estimated without truth, true, and true when weighted")
+    print("\nshare of wrong patches: estimated without truth, true, and true with weights")
     print(table.groupby(["data", "count", "class"]).mean().round(2).to_string())
-    for what, own in (("all classes", table), ("without other", table[table["class"] != "other"])):
-        off, alike = (own["estimated wrong"] - own["wrong"]).abs().mean(), own["estimated wrong"].corr(own["wrong"])
-        print(f"\n{what}: estimate off by {off:.3f} on average, correlation {alike:.2f}")
+    for what, rows in (("all classes", table), ("without other", table[table["class"] != "other"])):
+        error = (rows["estimated wrong"] - rows["wrong"]).abs().mean()
+        print(f"\n{what}: mean error of the estimate {error:.3f}, ", end="")
+        print(f"correlation {rows['estimated wrong'].corr(rows['wrong']):.2f}")
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="folder of the real data")
-    parser.add_argument("--seeds", type=int, default=3, help="synthetic volumes, two draws of exemplars each")
+    parser.add_argument("--seeds", type=int, default=3, help="number of synthetic volumes; two draws of exemplars each")
     return parser.parse_args()
 
 

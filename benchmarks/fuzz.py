@@ -1,4 +1,4 @@
-"""Damage by chance to SEG-Y files and job folders: an answer or one clear line, or what else came out.
+"""Random damage to SEG-Y files and job folders; counts results, errors of one line and any other outcome.
 
 python benchmarks/fuzz.py DATA/segy            # 1500 SEG-Y files and 700 jobs, seeds 0 to 2199; about ten minutes
 python benchmarks/fuzz.py DATA/segy --segy 0 --jobs 50 --first 1000
@@ -19,7 +19,7 @@ from mutations import COMMANDS, command, context, fuzz_job, limits, look_at, mut
 from outcrop import datasets
 
 MEMORY = 6 << 30  # bytes of address space
-BATCH = 25  # cases in a process of their own
+BATCH = 25  # cases per process
 
 
 def segy_case(seed, folder, sources):
@@ -42,7 +42,7 @@ def batch(case, seeds, folder, sources):
 
 
 def run(case, seeds, folder, sources):
-    """Outcomes of the cases, each batch in a process; a process that crashes gives an outcome of its last case."""
+    """Return the outcomes of the cases; each batch runs in a process, and a crash is the outcome of its last case."""
     outcomes = []
     seeds = list(seeds)
     while seeds:
@@ -94,7 +94,8 @@ def main():
             print(f"seed {seed}, {kind}, {words}: {outcome}")
     for row in sorted({row for row, _ in table}):
         print(f"{row:<40}" + "".join(f"{name} {table[row, name]:5d}   " for name in ("answered", "refused", "BROKE")))
-    totals = {name: sum(n for (_, own), n in table.items() if own == name) for name in ("answered", "refused", "BROKE")}
+    results = ("answered", "refused", "BROKE")
+    totals = {name: sum(n for (_, result), n in table.items() if result == name) for name in results}
     print(f"{options.segy + options.jobs} mutations, {sum(totals.values())} commands: {totals}")
     sys.exit(bool(totals["BROKE"]))
 

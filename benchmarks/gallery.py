@@ -1,9 +1,9 @@
-"""The first 40 fault patches of the worst draw on F3, ranked by similarity and by graph, as pictures.
+"""Pictures of the first 40 fault patches of the worst draw on F3, ranked by similarity and by graph.
 
 python benchmarks/gallery.py --data DIR out/gallery.png
 
-A frame says what the expert marked: blue for a patch that shows a fault, orange for one that does not, none where the
-line was not labelled. The worst draw is the one of twenty with the fewest right fault patches by similarity.
+The frame shows the expert's verdict: blue for a patch with a fault, orange for a patch without, no frame on a line
+without labels. The worst of twenty draws is the one with the fewest right fault patches by similarity.
 """
 
 import argparse
@@ -43,18 +43,18 @@ def main():
 
 
 def faults(index, places, ranking):
-    """Rows of the fault patches that exemplars retrieve."""
+    """Return the rows of the fault patches that exemplars retrieve."""
     weak = oc.retrieve(index, places, COUNT, ranking=ranking)
     return weak.rows[weak.classes == "fault"]
 
 
 def picked():
-    """Positions of the first patches of both rankings among all of both."""
+    """Return the positions of the first patches of both rankings in the union of both."""
     return np.concatenate([np.arange(FIRST), COUNT + np.arange(FIRST)])
 
 
 def draw_gallery(patches, rows, right, path):
-    """Save both galleries, one over the other."""
+    """Save both galleries, one above the other."""
     figure = plt.figure(figsize=(COLUMNS * 1.3, 2 * (FIRST // COLUMNS * 1.3 + 0.5)))
     for part, name in zip(figure.subfigures(2, 1), ("by similarity", "by graph"), strict=True):
         chosen = rows[0][:FIRST] if name == "by similarity" else rows[1][:FIRST]

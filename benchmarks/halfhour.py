@@ -2,9 +2,9 @@
 
 A script opens the page in Chromium and works like an interpreter: it names the classes, places an exemplar of each,
 judges retrieved patches, labels a line, corrects it by strokes, labels the survey, corrects the places that the page
-suggests, labels again, and exports. The truth of the synthetic volume replaces the eye of the interpreter: it decides
-where exemplars lie, which patches are wrong and which labels are wrong. All actions use mouse and keys and are counted.
-Each has an assumed time to look and think; the time of the page itself is measured.
+suggests, labels again, and exports. The truth of the synthetic volume decides where exemplars lie and which patches and
+labels are wrong. All actions use mouse and keys and are counted. Each has an assumed time to look and think; the time
+of the page is measured.
 
 python benchmarks/halfhour.py                     # about ten minutes on two cores
 python benchmarks/halfhour.py --strokes 5 --places 1 --screenshots FOLDER
@@ -33,7 +33,7 @@ MOST_REJECTED = 5  # of a class
 
 
 class Hand:
-    """The interpreter's hand: acts on the page and counts the actions.
+    """Mouse and keyboard of the interpreter: acts on the page and counts the actions.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Hand:
 
 
 class Eye:
-    """The interpreter's eye: the truth of the volume, in the codes of the page.
+    """The interpreter's knowledge: the truth of the volume, in the codes of the page.
 
     Parameters
     ----------
@@ -235,10 +235,10 @@ def walk(tab, job, truth, options):
 
     places = {name: some[0] for name, some in datasets.exemplars(truth, SIZE, seed=0).items()}
     place_exemplars(hand, places)
-    stage("four classes, an exemplar each")
+    stage("four classes with an exemplar each")
     rejected = look_through(hand, eye, job, list(places))
     middle = int(truth["inline"].values[len(truth["inline"]) // 2])
-    stage(f"patches looked through, {rejected} rejected")
+    stage(f"retrieved patches judged, {rejected} rejected")
     hand.click(hand.page.locator("input[type=text]").first)
     hand.press("Control+a")
     hand.type(str(middle))
@@ -252,7 +252,7 @@ def walk(tab, job, truth, options):
     tab.wait_model("tool", "m.active === 2")
     for number in (1, 2):
         made = correct(hand, eye, painted, options.strokes)
-        stage(f"{made} strokes{' more' if number > 1 else ''} on it")
+        stage(f"{made} {'more ' if number > 1 else ''}strokes on this line")
     hand.button("Label the survey")
     wait_labelled(hand)
     hand.look()
@@ -261,7 +261,7 @@ def walk(tab, job, truth, options):
         hand.press("n")
         hand.page.wait_for_timeout(1000)
         made = correct(hand, eye, painted, max(1, options.strokes // 2))
-        stage(f"place {number} to look at next, {made} strokes", survey=number == options.places)
+        stage(f"suggested place {number}, {made} strokes", survey=number == options.places)
     hand.button("Label the survey")
     wait_labelled(hand)
     stage("survey labelled again", survey=True)
@@ -276,10 +276,10 @@ def walk(tab, job, truth, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--strokes", type=int, default=8, help="twice so many on the first line, half on each place")
-    parser.add_argument("--places", type=int, default=4, help="to look at next")
-    parser.add_argument("--seed", type=int, default=0, help="of the volume")
-    parser.add_argument("--screenshots", help="folder for a picture of every stage")
+    parser.add_argument("--strokes", type=int, default=8, help="twice so many on the first line, half at each place")
+    parser.add_argument("--places", type=int, default=4, help="number of suggested places to correct")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the volume")
+    parser.add_argument("--screenshots", help="folder for a screenshot of every stage")
     options = parser.parse_args()
     if options.screenshots:
         Path(options.screenshots).mkdir(parents=True, exist_ok=True)
@@ -291,8 +291,8 @@ def main():
             table = walk(tab, Path(folder) / "survey.outcrop", truth.astype("uint8"), options)
             tab.close()
     print(table.round(3).to_string(index=False))
-    spent = ", ".join(f"{seconds:g} s a {what}" for what, seconds in THOUGHT.items())
-    print(f"Volume of {' x '.join(map(str, SHAPE))}; minutes have {spent} for the interpreter, and the page's time.")
+    assumed = ", ".join(f"{seconds:g} s per {what}" for what, seconds in THOUGHT.items())
+    print(f"Volume of {' x '.join(map(str, SHAPE))}; minutes are the time of the page and, assumed, {assumed}.")
 
 
 if __name__ == "__main__":

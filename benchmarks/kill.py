@@ -1,4 +1,4 @@
-"""SIGKILL at random moments of every stage, in one process and on a local cluster: runs resume with equal results.
+"""Kill every stage at random moments, in one process and on a local cluster, and check that runs resume equally.
 
 python benchmarks/kill.py                  # 30 kills; about six minutes
 """
@@ -36,9 +36,9 @@ def start(folder, words, cluster):
 
 def finish(folder, words, cluster=False):
     process = start(folder, words, cluster)
-    said = process.communicate()[1].decode()
-    assert process.returncode == 0, said
-    return said
+    output = process.communicate()[1].decode()
+    assert process.returncode == 0, output
+    return output
 
 
 def kill(folder, words, cluster, seconds):
@@ -74,8 +74,8 @@ def main():
         folder = Path(temporary)
         finish(folder, ["synth", "v.sgy", "--shape", "40,160,200"])
         folders = {name: folder / name for name in ("whole", "one process", "cluster")}
-        for own in folders.values():
-            own.mkdir()
+        for path in folders.values():
+            path.mkdir()
         seconds = {}
         for stage, words in STAGES.items():
             begin = time.perf_counter()
@@ -94,13 +94,13 @@ def main():
                     (folders[name] / "labels.sgy").unlink(missing_ok=True)
                 finish(folders[name], STAGES[stage], name == "cluster")
                 done += share
-                print(f"{name}: {stage} killed {share} times, went on", flush=True)
+                print(f"{name}: {stage} killed {share} times, resumed", flush=True)
             for stage in STAGES.keys() - set(stages):
                 finish(folders[name], STAGES[stage])
-            whole, own = contents(folders["whole"]), contents(folders[name])
-            assert whole.keys() == own.keys()
-            odd = [key for key in whole if not np.array_equal(whole[key], own[key])]
-            print(f"{name}: " + (", ".join(map(difference(whole, own), odd)) or "bit-equal"))
+            whole, resumed = contents(folders["whole"]), contents(folders[name])
+            assert whole.keys() == resumed.keys()
+            odd = [key for key in whole if not np.array_equal(whole[key], resumed[key])]
+            print(f"{name}: " + (", ".join(map(difference(whole, resumed), odd)) or "bit-equal"))
     print(f"{done} kills")
 
 

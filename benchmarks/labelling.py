@@ -1,10 +1,10 @@
 """Time and memory of the default mapping: sampling the survey, fitting three clicks, labelling whole sections.
 
-python benchmarks/labelling.py                  # sections of F3 where OUTCROP_DATA has them, synthetic ones elsewhere
+python benchmarks/labelling.py                  # F3 sections if OUTCROP_DATA has them, else synthetic sections
 python benchmarks/labelling.py --lines 48
 python benchmarks/labelling.py --lines 256 --device cuda   # energies and encoder on a GPU
 
-Every line is different (a section rolled by some traces), so that caches have no effect.
+All lines differ (sections rolled by some traces), so that caches have no effect.
 """
 
 import argparse
@@ -26,7 +26,7 @@ SAMPLED = 12  # lines of the survey that are sampled
 
 
 def sections():
-    """Sections to label, and expert labels or the truth of some of them."""
+    """Return sections to label, and expert or true labels of some of them."""
     try:
         return oc.datasets.f3_sections()
     except (ValueError, OSError):
@@ -34,7 +34,7 @@ def sections():
 
 
 def several(volume, n, first=0):
-    """Many different lines: those of a volume over and over, rolled by some traces each time."""
+    """Return many different lines: the lines of a volume repeated, each time rolled by some traces."""
     rolls = [(k % len(volume), first + 37 * (k // len(volume))) for k in range(n)]
     values = [np.roll(volume.values[line], traces, axis=0) for line, traces in rolls]
     coords = {"inline": np.arange(n), **{name: volume[name].values for name in volume.dims[1:]}}

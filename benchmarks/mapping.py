@@ -1,4 +1,4 @@
-"""Label mapping, as ratios against its own matrix products and against peers, measured in the same run.
+"""Time of the label mapping, as ratios to its matrix products and to other packages, measured in the same run.
 
 python benchmarks/mapping.py                  # one iteration at 9801 x 2000 x 1000, k-means and projection
 python benchmarks/mapping.py --objective      # time to the objective of 200 plain iterations (minutes)
@@ -30,13 +30,13 @@ def seconds(function):
 
 
 def best(functions, rounds=3):
-    """Shortest time of each function, taken in turns so that other load hits all alike."""
+    """Return the shortest time of each function, called in turns so that other load affects all alike."""
     times = [[seconds(function) for function in functions.values()] for _ in range(rounds)]
     return dict(zip(functions, np.min(times, axis=0), strict=True))
 
 
 def textures(n_patches, size=99, seed=0):
-    """Patches that look like seismic, four kinds of them: smoothed noise, layered at four dips."""
+    """Return patches like seismic data, of four classes: smoothed noise with layers at four dips."""
     from scipy.ndimage import gaussian_filter, rotate
 
     rng = np.random.default_rng(seed)
@@ -51,7 +51,7 @@ def textures(n_patches, size=99, seed=0):
 
 
 def start(n_patches=2000, atoms_per_class=250, size=99):
-    """X, sparse W and random H, as fit makes them."""
+    """Return X, sparse W and random H as in `fit`."""
     patches = textures(n_patches, size).reshape(n_patches, -1)
     quarters = np.split(patches, 4)
     atoms = np.concatenate([quarter[:atoms_per_class] for quarter in quarters])
@@ -61,14 +61,14 @@ def start(n_patches=2000, atoms_per_class=250, size=99):
 
 
 def stepper(X, W, H, **options):
-    """One iteration per call."""
+    """Return a function that computes one iteration per call."""
     steps = factorise(X, W + 0, H, **options)
     next(steps)
     return lambda: next(steps)
 
 
 def plain(X, W, H, *, published_order=False, gamma=5.0, eps=1e-9):
-    """The paper's update rules, one NumPy expression each."""
+    """Compute the paper's update rules, each as one NumPy expression."""
     model = (W @ H) @ H.T if published_order else W @ (H @ H.T)
     W = W * (X @ H.T + eps) / (model + 0.1 * W + eps)
     model = W.T @ (W @ H) if published_order else (W.T @ W) @ H

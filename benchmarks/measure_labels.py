@@ -1,9 +1,9 @@
-"""Labels on F3 from random exemplars by each measure of an index.
+"""Scores of labels on F3 from random exemplars, for each measure of an index.
 
 python benchmarks/measure_labels.py --draws 3
 
-Two random exemplars a class on one of the inlines 310 and 330, default options but the measure; the other inline is
-labelled and scored against the expert. Needs OUTCROP_DATA.
+Two random exemplars per class on inline 310 or 330, default options except the measure; the other inline is labelled
+and scored against the expert. Needs OUTCROP_DATA.
 """
 
 import argparse
@@ -19,7 +19,7 @@ def main():
     parser.add_argument("--draws", type=int, default=3)
     options = parser.parse_args()
     sections, truth = oc.datasets.f3_sections()
-    volume = sections.sel(time=slice(212, None))  # a caption is burnt into the pictures above
+    volume = sections.sel(time=slice(212, None))  # the pictures contain a caption above
     truth = truth.sel(time=volume["time"])
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(options.draws):
@@ -33,7 +33,7 @@ def main():
 
 
 def scored(job, measure, places, truth):
-    """Scores of the labels of the truth's line that some exemplars lead to."""
+    """Return the scores of the labels from some exemplars on the line of the truth."""
     job.index(measure=measure)
     for one in job.plan.state.exemplars:
         job.remove_exemplar(one.id)

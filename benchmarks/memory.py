@@ -1,9 +1,9 @@
-"""Peak memory and rate of a whole job on surveys of growing size, each command in a process of its own.
+"""Peak memory and rate of a whole job on surveys of growing size; each command runs in a separate process.
 
 python benchmarks/memory.py                          # 0.2 and 2 GB of SEG-Y
 python benchmarks/memory.py --gigabytes 2 20         # 20 GB take 35 GB of disk and half an hour on two cores
 python benchmarks/memory.py --gigabytes 2 --workers 2
-python benchmarks/memory.py --vast                   # geometry and plan of 500 GB, from made-up headers
+python benchmarks/memory.py --vast                   # geometry and plan of 500 GB, from synthetic headers
 """
 
 import argparse
@@ -30,7 +30,7 @@ TRACES, SAMPLES = 800, 1000  # of a line: 3.4 MB
 
 
 def measured(words, folder):
-    """Seconds and peak memory in MB of a command, with all its processes; pages they share count for each."""
+    """Return seconds and peak memory in MB of a command and its processes; shared pages count for each process."""
     begin, peak = time.perf_counter(), [0]
     process = subprocess.Popen(
         [sys.executable, "-m", "outcrop", *map(str, words)],
@@ -44,38 +44,38 @@ def measured(words, folder):
         while process.poll() is None:
             try:
                 tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-                peak[0] = max(peak[0], sum(own.memory_info().rss for own in tree))
+                peak[0] = max(peak[0], sum(one.memory_info().rss for one in tree))
             except psutil.NoSuchProcess:
                 pass
             time.sleep(0.1)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    _, said = process.communicate()
+    _, output = process.communicate()
     watcher.join()
-    assert process.returncode == 0, said
+    assert process.returncode == 0, output
     return time.perf_counter() - begin, peak[0] / 1e6
 
 
 def rate(folder):
-    """Milliseconds of a core that a descriptor takes, streamed from a file and from an array in memory."""
+    """Return the CPU milliseconds per descriptor, streamed from a file and from an array in memory."""
     write_synthetic(Path(folder) / "small.sgy", (40, 300, 400))
     streamed = oc.open_volume(Path(folder) / "small.sgy")
     held = streamed.copy(data=streamed.values)
     seconds: dict = {"in memory": [], "streamed": []}
     for turn in range(3):
-        for (name, own), volume in zip(seconds.items(), (held, streamed), strict=True):
+        for (name, found), volume in zip(seconds.items(), (held, streamed), strict=True):
             grid = oc.PatchGrid(volume, step=66)
             begin = time.process_time()
             oc.build_index(volume, grid, Path(folder) / f"{name} {turn}", workers=1)
-            own.append(1000 * (time.process_time() - begin) / len(grid))
-    return {name: min(own) for name, own in seconds.items()}
+            found.append(1000 * (time.process_time() - begin) / len(grid))
+    return {name: min(found) for name, found in seconds.items()}
 
 
 def vast(n_lines=29_500, n_traces=4000, window=15_827):
-    """Print what the geometry and the plan of 118 million traces take; headers come by windows as in a scan."""
-    own, total, moments = psutil.Process(), n_lines * n_traces, [time.perf_counter()]
-    before = own.memory_info().rss
+    """Print time and memory of geometry and plan of 118 million traces; headers come in windows as in a scan."""
+    process, total, moments = psutil.Process(), n_lines * n_traces, [time.perf_counter()]
+    before = process.memory_info().rss
     runs = [
         find_runs(*divmod(np.arange(first, min(first + window, total)), n_traces), first=first)
         for first in range(0, total, window)
@@ -86,7 +86,7 @@ def vast(n_lines=29_500, n_traces=4000, window=15_827):
     coords = {"inline": grid["inlines"], "crossline": grid["crosslines"], "time": 4.0 * np.arange(SAMPLES)}
     plan = oc.PatchGrid(xr.DataArray(LazilyIndexedArray(lazy), coords, list(coords), attrs={"scaled": True}))
     moments.append(time.perf_counter())
-    held, peak = own.memory_info().rss - before, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    held, peak = process.memory_info().rss - before, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     print(f"{total} traces in {len(grid['traces'].runs)} runs, {len(plan)} patches: ", end="")
     print("placed in {:.0f} s, planned in {:.0f} s, ".format(*np.diff(moments)), end="")
     print(f"{held / 1e6:.0f} MB held, {peak / 1e6:.0f} MB at the peak")
@@ -125,13 +125,13 @@ def main():
     parser.add_argument("--mapping", default="points")
     parser.add_argument("--memory", default="2GB")
     parser.add_argument("--workers", type=int)
-    parser.add_argument("--folder", help="where the disk is large enough")
+    parser.add_argument("--folder", help="folder for the volumes, on a disk that is large enough")
     options = parser.parse_args()
     if options.vast:
         return vast()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for name, milliseconds in rate(folder).items():
-            print(f"descriptors {name}: {milliseconds:.2f} ms of a core each", flush=True)
+            print(f"descriptors {name}: {milliseconds:.2f} ms of CPU time each", flush=True)
     for gigabytes in options.gigabytes:
         lines = max(21, round(gigabytes * 1e9 / (TRACES * (240 + 4 * SAMPLES))))
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:

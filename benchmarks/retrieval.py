@@ -1,7 +1,7 @@
-"""Descriptors, search and indexing, as ratios against a peer or a floor measured in the same run.
+"""Time of descriptors, search and indexing, as ratios to another package or a lower bound measured in the same run.
 
 python benchmarks/retrieval.py                 # descriptors and search on this machine's cores
-python benchmarks/retrieval.py --feedback      # first search and a round of yes and no in a million patches
+python benchmarks/retrieval.py --feedback      # first search and a round of verdicts in a million patches
 python benchmarks/retrieval.py --growth        # cost per patch from 1,000 to 100,000 patches
 python benchmarks/retrieval.py --device cuda   # descriptors, search and whole indexes on a GPU
 """
@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parent.parent / "tests"))
 
 
 def best(function, repeats=3):
-    """Shortest time of a few calls, in seconds."""
+    """Return the shortest time of a few calls in seconds."""
     times = []
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -29,7 +29,7 @@ def best(function, repeats=3):
 
 
 def textures(n, size=99, seed=0):
-    """Patches that look like seismic: smoothed noise, layered."""
+    """Return patches like seismic data: smoothed, layered noise."""
     from scipy.ndimage import gaussian_filter
 
     noise = np.random.default_rng(seed).normal(size=(n, size, size)).astype("f4")
@@ -111,7 +111,7 @@ def growth():
 
 
 def feedback(n=1_000_000):
-    """A first search and rounds of feedback in an index that is only in memory, with random descriptors."""
+    """Time a first search and rounds of feedback in an index in memory with random descriptors."""
     import zarr
 
     import outcrop as oc
@@ -162,7 +162,7 @@ def on_device(device):
     check = CurveletSVD().describe(patches[:64].cpu().numpy())
     row("descriptors per second", f"{len(patches) / seconds:.0f}", f"{torch.cuda.get_device_name()}, float32")
     alone = timed(lambda: eigenvalues_alone(patches, CurveletSVD()))
-    row("time against the eigenvalues alone", f"{seconds / alone:.2f}", f"{len(patches) / alone:.0f} a second; aim 3")
+    row("time against the eigenvalues alone", f"{seconds / alone:.2f}", f"{len(patches) / alone:.0f} per second; aim 3")
     row(
         "largest difference from NumPy",
         f"{abs(few.cpu().numpy() - check).max() / check.max():.1e}",
@@ -177,7 +177,7 @@ def on_device(device):
 
 
 def indexes(device, queries=8, first=500):
-    """Whole indexes on a device, reading and writing included, and whether what is retrieved is that of the CPU."""
+    """Time whole indexes on a device, with reading and writing, and compare their search results with the CPU's."""
     import outcrop as oc
     from outcrop.retrieval.search import search
 
@@ -190,7 +190,7 @@ def indexes(device, queries=8, first=500):
                 begin = time.perf_counter()
                 index = oc.build_index(volume, grids[every], f"{folder}/j.outcrop", measure=measure, device=where)
                 found[name] = len(grids[every]) / (time.perf_counter() - begin), index.features[:]
-        row(f"index of {len(grids[2])} patches, {measure}", f"{found['device'][0]:.0f} a second", "with its files")
+        row(f"index of {len(grids[2])} patches, {measure}", f"{found['device'][0]:.0f} per second", "with its files")
         ranks = [
             np.argsort(-search(features, features[:queries]), axis=0, kind="stable")[:first].T
             for features in (found["few"][1], found["cpu"][1])
@@ -200,7 +200,7 @@ def indexes(device, queries=8, first=500):
 
 
 def eigenvalues_alone(patches, measure):
-    """Eigenvalue problems as many and as large as those of the descriptors, 4096 patches at a time."""
+    """Compute as many eigenvalue problems of the same size as the descriptors need, for 4096 patches at a time."""
     import torch
 
     from outcrop import Curvelet

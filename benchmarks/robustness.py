@@ -1,8 +1,8 @@
-"""The 162 factorisations of the two robustness figures, on a machine that needs only NumPy, SciPy, scikit-learn, torch.
+"""Compute the 162 factorisations of the two robustness figures with NumPy, SciPy, scikit-learn and torch only.
 
 PYTHONPATH=src python benchmarks/robustness.py DATA/seg2017_patches.npz OUT/robustness.json --device cuda
 
-Put the file into the output folder of `outcrop reproduce robustness-k` and `robustness-sparsity`, which draw from it.
+`outcrop reproduce robustness-k` and `robustness-sparsity` read the file from their output folder.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import torch
 
 from outcrop.mapping.label_mapper import LabelMapper
 
-# By its path: importing the package of experiments would ask for pandas and more.
+# Loaded by its path, because the package of experiments imports pandas and other packages.
 ROBUSTNESS = Path(__file__).parents[1] / "src" / "outcrop" / "experiments" / "robustness.py"
 
 
@@ -46,7 +46,7 @@ def main():
 
 
 def alone(patches, classes, atoms):
-    """Seconds of the second of two fits, k-means and labels included."""
+    """Return the seconds of the second of two fits, with k-means and labels."""
     for _ in range(2):
         begin = time.perf_counter()
         LabelMapper(max(2, atoms)).fit(patches, classes).labels_.cpu()

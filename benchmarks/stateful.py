@@ -1,6 +1,6 @@
 """Random actions of people, programs and disks on jobs: `python benchmarks/stateful.py --steps 20000`.
 
-The machine is that of tests/stateful.py. Prints how many steps were done, by kind, and how long a step took.
+The state machine is in tests/stateful.py. Prints the number of steps by kind, and the time per step.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""The nets of `outcrop reproduce training` on a machine that needs only NumPy, torch and monai.
+"""Train the nets of `outcrop reproduce training` on a machine with NumPy, torch and monai only.
 
-python benchmarks/training.py examples OUT/examples.npz --seeds 3              # where the data and the package are
+python benchmarks/training.py examples OUT/examples.npz --seeds 3              # on a machine with data and package
 PYTHONPATH=src python benchmarks/training.py nets OUT/examples.npz OUT/training-nets.npz --device cuda
 
-`outcrop reproduce training --seeds 3 -o OUT` then draws from OUT/training-nets.npz.
+`outcrop reproduce training --seeds 3 -o OUT` then reads OUT/training-nets.npz.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import numpy as np
 
 import outcrop
 
-# By its path: importing the package of experiments would ask for pandas and more.
+# Loaded by its path, because the package of experiments imports pandas and other packages.
 NETS = runpy.run_path(str(Path(__file__).parents[1] / "src" / "outcrop" / "experiments" / "training_nets.py"))
 
 

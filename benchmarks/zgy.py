@@ -1,4 +1,4 @@
-"""ZGY against SEG-Y: labels of the same volume, mutated headers, and the time of a line in the same run.
+"""ZGY compared with SEG-Y: labels of the same volume, damaged headers, and the time to read a line.
 
 python benchmarks/zgy.py                    # all three; about five minutes on two cores
 python benchmarks/zgy.py --mutations 500 --only headers
@@ -51,7 +51,7 @@ def same_labels(folder, shape):
 
 
 def centre(truth, code, row):
-    """Place well inside a class on a line: the sample of it that is nearest to their mean."""
+    """Return a place well inside a class on a line: its sample nearest to the mean of its samples."""
     inside = np.argwhere(truth[row].values == code)
     margin = np.array(truth.shape[1:])
     inside = inside[((inside >= 16) & (inside < margin - 16)).all(1)]
@@ -60,7 +60,7 @@ def centre(truth, code, row):
 
 
 def mutations(folder, count):
-    """Damage the headers of ZGY files; how many are answered or refused in one line, and how long the slowest took."""
+    """Damage the headers of ZGY files; print the outcomes and the time of the slowest."""
     rng = np.random.default_rng(0)
     sources = []
     for kind in ("float", "int16", "int8"):
@@ -87,7 +87,8 @@ def mutations(folder, count):
             print(f"seed {seed}, {kind}: {outcome} after {seconds:.1f} s")
     for kind in sorted({kind for kind, _ in table}):
         print(f"{kind:<10}" + "".join(f"{name} {table[kind, name]:4d}   " for name in ("answered", "refused", "BROKE")))
-    totals = {name: sum(n for (_, own), n in table.items() if own == name) for name in ("answered", "refused", "BROKE")}
+    results = ("answered", "refused", "BROKE")
+    totals = {name: sum(n for (_, result), n in table.items() if result == name) for name in results}
     print(f"{len(outcomes)} mutated ZGY headers: {totals}; slowest {max(row[3] for row in outcomes):.1f} s")
     return not totals["BROKE"] and len(outcomes) == count
 
@@ -105,7 +106,7 @@ def look(folder, sources, seeds):
 
 
 def line_times(folder, shape):
-    """Seconds to open, and to read an inline, a crossline and a time slice: ZGY over SEG-Y, taken in turn."""
+    """Print the times to open a file and to read an inline, a crossline and a time slice, for ZGY and SEG-Y in turn."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=shape).astype(np.float32)
     with segy_write.create(

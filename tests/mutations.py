@@ -178,7 +178,7 @@ def mutate_job(job, rng, canary):
 
 def command(words):
     """Run a command in this process; return 'answered', 'refused' or the unexpected result."""
-    output = Path("said.txt")
+    output = Path("output.txt")
     with (
         mock.patch.object(sys, "argv", ["outcrop", *map(str, words)]),
         mock.patch.object(

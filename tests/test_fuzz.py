@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
     os.chdir(folder)
     for number in (7, 1, 2):
         words = [word.replace("job.outcrop", "sound.outcrop") for word in COMMANDS[number]]
-        assert command(words) == "answered", (folder / "said.txt").read_text()
+        assert command(words) == "answered", (folder / "output.txt").read_text()
     yield folder
     os.chdir(before)
 
@@ -97,8 +97,8 @@ def test_invalid_values_in_job_toml_give_an_error_of_one_line(folder, key, value
     job["volume"][key] = value
     (folder / "job.outcrop" / "job.toml").write_text(tomli_w.dumps(job))
     for words in (COMMANDS[0], COMMANDS[5], ["retrieve", "job.outcrop"]):
-        assert command(words) == "refused", Path("said.txt").read_text()
-    assert command(COMMANDS[7]) == "answered", Path("said.txt").read_text()
+        assert command(words) == "refused", Path("output.txt").read_text()
+    assert command(COMMANDS[7]) == "answered", Path("output.txt").read_text()
     decided, sound = (Job(folder / name).status()["decisions"] for name in ("job.outcrop", "sound.outcrop"))
     assert decided == sound
 
@@ -133,7 +133,7 @@ def test_rows_outside_the_volume_are_named(folder, tmp_path):
     for column, value in (("inline", 10**9), ("time", -5.0), ("crossline", np.nan)):
         table.assign(**{column: table[column].where(table.index != 3, value)}).to_csv("sound.outcrop/retrieved.csv")
         assert command(["label", "sound.outcrop", "--mapping", "paper"]) == "refused"
-        assert "line 5" in Path("said.txt").read_text()
+        assert "line 5" in Path("output.txt").read_text()
     (folder / "sound.outcrop" / "retrieved.csv").write_text(whole)
 
 
@@ -167,8 +167,8 @@ def test_errors_for_damaged_stores_state_a_remedy_that_works(folder):
             chunk.write_bytes(raw[:-9] + bytes([raw[-9] ^ 1]) + raw[-8:])
         words = ["retrieve", "job.outcrop", "--count", "11"]
         assert command(words) == "refused"
-        assert "compute it again" in Path("said.txt").read_text()
-        assert command(words) == "answered", Path("said.txt").read_text()
+        assert "compute it again" in Path("output.txt").read_text()
+        assert command(words) == "answered", Path("output.txt").read_text()
 
 
 def test_paths_of_a_manifest_stay_in_its_folder(tmp_path):

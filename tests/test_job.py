@@ -821,7 +821,7 @@ def test_a_folder_of_another_version_is_refused(tmp_path):
 
 
 def test_a_job_in_two_processes(job):
-    """A decision of another process is seen at the next call."""
+    """A decision of another process is seen in the next call of the first process."""
     code = f"import outcrop as oc; job = oc.Job({str(job.path)!r}); job.add_exemplar('fault', (102, 340, 150))"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert counts(job)[0]["exemplars"] == 4

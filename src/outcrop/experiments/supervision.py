@@ -18,7 +18,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
     """Label a salt patch by pixels, strokes, a bounding box and an image label; measure the share of right pixels."""
     sections, labels = oc.datasets.f3_sections(data)
     if PLACE[0] not in labels["inline"]:
-        raise ValueError("The F3 folder has no expert labels of inline 310; put GT211.mat beside the F3 pictures.")
+        raise ValueError("The F3 folder has no expert labels of inline 310; add GT211.mat to this folder.")
     patch = cut(sections, PLACE, SIZE)
     salt = cut(labels, PLACE, SIZE) == 1 + labels.attrs["classes"].index("salt dome")
     kinds = {
