@@ -218,7 +218,6 @@ def _of_horizon(
     """Return the classes above and below a horizon, on the traces that have it."""
     if not (above or below):
         raise ValueError(f"{path} is a horizon; name the class above it (--above), below it (--below), or both.")
-
     direction, samples = DIRECTIONS.index(along), job.axes[2]
     traces = job.axes[1 - direction].astype(np.float64)
 
