@@ -1,4 +1,4 @@
-"""Which line to correct next, and where on it."""
+"""The line to correct next, and a place on it."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ REACH = 500.0  # m from a confirmed line at which a correction gains 1 - 1 / e o
 
 
 def line_gain(confidence: np.ndarray, metres: np.ndarray, confirmed: np.ndarray) -> np.ndarray:
-    """Return how much correcting each line should gain: where it is unsure and far from confirmed lines.
+    """Return the expected gain of correcting each line: high for low confidence and far from confirmed lines.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def line_gain(confidence: np.ndarray, metres: np.ndarray, confirmed: np.ndarray)
 
 
 def next_line(job: "Job", plan: Plan) -> dict[str, Any] | None:
-    """Return the line to correct next and the place on it that is least sure; None where no line is labelled.
+    """Return the line to correct next and its place of lowest confidence; None if every labelled line is confirmed.
 
     Returns
     -------

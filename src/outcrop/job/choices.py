@@ -163,14 +163,14 @@ class JobChoices(JobFolder):
                     if any(one.id in line["older"] for line in state.confirmed):
                         self._decide(entry)  # now later than the confirmed lines, so that it wins over them
                     return one.id
-            self._say_outside(place)
+            self._note_outside(place)
             entries.append(entry)
         else:
             picture = np.asarray(exemplar_picture(self.volume, self._chosen_grid(), place), np.float32)
             entries.append({"what": "exemplar", "class": first, "picture": pack(picture)})
         return str(self._decide(*entries)[-1]["id"])
 
-    def _say_outside(self, place: Sequence[float]) -> None:
+    def _note_outside(self, place: Sequence[float]) -> None:
         """Add a note if a place lies outside the area of interest."""
         area = chosen_options(self.log.state()).index.area
         if area and not labelling_grid(cast("Job", self), self.plan).in_area(place):
@@ -198,10 +198,10 @@ class JobChoices(JobFolder):
             raise ValueError(
                 f"The sample at {', '.join(f'{part:g}' for part in place)} is missing; choose one with data."
             )
-        self._say_unit(place[2])
+        self._note_unit(place[2])
         return [int(part) if part == int(part) else part for part in place]
 
-    def _say_unit(self, vertical: float) -> None:
+    def _note_unit(self, vertical: float) -> None:
         """Add a note if a time or depth is so small that it may be in s or km."""
         name, unit = str(self.volume.dims[2]), sample_unit(self.volume)
         if unit and self.log.origin != "page" and 0 < 1000 * vertical <= self.axes[2][-1]:
@@ -333,10 +333,10 @@ class JobChoices(JobFolder):
                 for name, axis in zip(self.volume.dims, self.axes, strict=True)
             )
             raise ValueError(f"The stroke at {stroke['points'][0]} covers no sample of the volume, which has {inside}.")
-        self._say_unit(max(point[2] for point in stroke["points"]))
-        self._say_stroke_outside(stroke)
+        self._note_unit(max(point[2] for point in stroke["points"]))
+        self._note_stroke_outside(stroke)
 
-    def _say_stroke_outside(self, stroke: Entry) -> None:
+    def _note_stroke_outside(self, stroke: Entry) -> None:
         """Add a note if a stroke lies outside the area of interest."""
         place, plan = section_of(stroke, self.axes), self.plan
         if plan.area and place is not None:
@@ -392,7 +392,7 @@ class JobChoices(JobFolder):
 def move_exemplar(job: JobChoices, id: str, place: Place) -> None:
     """Move the exemplar with an id to another place."""
     of, place = job._exemplar(id).id, job._check_place(place)
-    job._say_outside(place)
+    job._note_outside(place)
     job._decide({"what": "move", "of": of, "place": place})
 
 

@@ -1,4 +1,4 @@
-"""Confirmed lines: which samples a person confirmed, on top of all votes and as evidence for a mapper."""
+"""Labels of confirmed lines, which replace votes and are evidence for a mapper."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ import numpy as np
 from outcrop.job.imports import Entry, Scope, scope
 from outcrop.job.line_files import LineFiles, LineLabels
 from outcrop.job.plan import Plan
-from outcrop.job.state import State, is_later
+from outcrop.job.state import State, wins_over_line
 from outcrop.job.strokes import Section, section_of, stroke_mask
 from outcrop.labels.vote_store import EVERY, Part
 from outcrop.patches.grid import DIRECTIONS
@@ -21,24 +21,24 @@ from outcrop.volumes.axes import SAME, positions_of
 if TYPE_CHECKING:
     from outcrop.job.folder import JobFolder
 
-CLICK_RADIUS = 4.0  # samples and traces around a later click that have its class, as those of a stroke
+CLICK_RADIUS = 4.0  # samples and traces around a later click that get its class, like those of a stroke
 
 
 @dataclass(eq=False)
 class Confirmed:
-    """What is confirmed in a survey after all later decisions, read along one direction; a section is read when asked.
+    """Confirmed labels of a survey after all later strokes and clicks; sections are read on request.
 
     Parameters
     ----------
     parts : list of (direction, position) and callable
-        Sections in the order in which they were confirmed, and what gives the codes of each, uint8, shape (n_traces,
-        n_samples), 0 where it is open; see `confirmed_parts`.
+        Sections in the order of their confirmation, and a function that returns the codes of each, uint8, shape
+        (n_traces, n_samples), 0 for samples that are not confirmed; see `confirmed_parts`.
     names : list of str
-        Class of each code, that of code 1 first.
+        Class of each code from 1 on.
     along : int
         Direction of the lines.
     shape : (int, int, int)
-        Of the volume.
+        Shape of the volume.
     partial : set of (direction, position)
         Sections of which only a part is confirmed.
     """
@@ -48,9 +48,9 @@ class Confirmed:
     along: int
     shape: Sequence[int]
     partial: Collection[Section] = ()
-    own: set[int] = field(init=False)  # positions of the lines that are confirmed themselves
-    whole: set[int] = field(init=False)  # those of which more than a part is confirmed
-    lines: set[int] = field(init=False)  # positions of the lines with a confirmed sample
+    own: set[int] = field(init=False)  # positions of the confirmed lines
+    whole: set[int] = field(init=False)  # positions of the lines that are confirmed completely
+    lines: set[int] = field(init=False)  # positions of all lines with a confirmed sample, also of a section across them
 
     def __post_init__(self) -> None:
         self.own = {position for (direction, position), _ in self.parts if direction == self.along}
@@ -61,7 +61,7 @@ class Confirmed:
                 self.lines |= set(np.flatnonzero(read().any(axis=1)).tolist())
 
     def section(self, direction: int, position: int) -> np.ndarray:
-        """Return the codes confirmed on a section, on it or where another one crosses it; later ones win."""
+        """Return the confirmed codes of a section, also where confirmed sections cross it; later ones win."""
         codes = np.zeros((self.shape[1 - direction], self.shape[2]), np.uint8)
         for (way, at), read in self.parts:
             if (way, at) == (direction, position):
@@ -73,13 +73,13 @@ class Confirmed:
         return codes
 
     def codes(self, line: int) -> np.ndarray:
-        """Return the codes confirmed on a line."""
+        """Return the confirmed codes of a line."""
         return self.section(self.along, line)
 
     def over(
         self, line: int, classes: list[str], votes: np.ndarray, traces: Part = EVERY, samples: Part = EVERY
     ) -> tuple[list[str], np.ndarray]:
-        """Return classes and votes of a part of a line in which confirmed samples have all votes for their class."""
+        """Return classes and votes of a part of a line, with all votes of confirmed samples on their class."""
         if line not in self.lines:
             return classes, votes
         codes = self.codes(line)[traces][:, samples]
@@ -101,7 +101,7 @@ class Confirmed:
 
 
 class NoVotes:
-    """Stands for the votes of a line that has none: no class, no vote."""
+    """The votes of a line without votes: no class and no vote."""
 
     classes: list[str] = []  # noqa: RUF012
 
@@ -110,13 +110,13 @@ class NoVotes:
         self.counts = np.broadcast_to(np.zeros(256, np.uint32), (shape[along], 256))
 
     def read(self, line: int, traces: Part = EVERY, samples: Part = EVERY) -> np.ndarray:
-        """Return the votes of a line, or of a part of it: of no class."""
+        """Return an array of the shape of a line, or of a part of it, for no class."""
         n_traces, n_samples = (len(np.arange(n)[part]) for n, part in zip(self._shape, (traces, samples), strict=True))
         return np.zeros((0, n_traces, n_samples), np.uint8)
 
 
 def job_confirmed(job: "JobFolder", plan: Plan) -> Confirmed:
-    """Return what is confirmed in a job, read along the lines of a plan; the last one is held."""
+    """Return the confirmed labels of a job along the lines of a plan; the last result is held."""
     names = sorted(plan.codes, key=plan.codes.__getitem__)
 
     def make() -> Confirmed:
@@ -134,13 +134,13 @@ def job_confirmed(job: "JobFolder", plan: Plan) -> Confirmed:
 def confirmed_parts(
     state: State, files: LineFiles, codes: Mapping[str, int], axes: Sequence[np.ndarray], kept: Kept
 ) -> Sequence[tuple[Section, Callable[[], np.ndarray]]]:
-    """Return the confirmed sections of a volume in their order, and what gives their codes; see `Confirmed`.
+    """Return the confirmed sections of a volume in their order, and functions that return their codes.
 
     Parameters
     ----------
     state : State
     files : LineFiles
-        Of the job; a line whose file is lost has nothing confirmed.
+        Files of the job; a line whose file is missing or damaged has no confirmed sample.
     codes : dict
         First name of a class in use -> its code.
     axes : list of three arrays
@@ -155,7 +155,7 @@ def confirmed_parts(
     for place, entry in places:
         if place is None:
             continue
-        later = [mark for mark in marks if mark.touches(place) and is_later(mark.id, mark.scope, entry)]
+        later = [mark for mark in marks if mark.touches(place) and wins_over_line(mark.id, mark.scope, entry)]
         used = {name: code for name, code in codes.items() if name not in entry["without"]}
         make = partial(_labels_on, entry, place, files, used, codes, later, axes)
         key = entry["file"], place, *entry["classes"], *used.items(), on_disk, *(mark.id for mark in later)
@@ -165,7 +165,7 @@ def confirmed_parts(
 
 
 class Mark(NamedTuple):
-    """A stroke, or a click as one, and the section on which it lies."""
+    """A stroke, or a click as a stroke, and its section."""
 
     id: str
     scope: Scope
@@ -173,7 +173,7 @@ class Mark(NamedTuple):
     stroke: Entry
 
     def touches(self, place: Section) -> bool:
-        """Return whether it may cover samples of a section: a click only of those through it."""
+        """Return whether it may cover samples of a section; a click covers only sections through it."""
         if self.place is None or "click" in self.stroke:
             return self.place == place
         return self.place == place or self.place[0] != place[0]
@@ -188,7 +188,7 @@ def _labels_on(
     later: Sequence[Mark],
     axes: Sequence[np.ndarray],
 ) -> np.ndarray:
-    """Return the codes of a confirmed line on the axes of a volume, after the strokes and clicks that came later."""
+    """Return the codes of a confirmed line on the axes of a volume, changed by later strokes and clicks."""
     try:
         labels = files.read(entry["file"])._replace(classes=entry["classes"])
     except Damaged:
@@ -201,13 +201,13 @@ def _labels_on(
         code = codes.get(mark.stroke["class"], 0)
         if mark.stroke["what"] == "exclude":
             part[mask & (part == code)] = 0
-        else:  # where the line is open the stroke shows as on any other line
+        else:  # on samples that are not confirmed, strokes are applied elsewhere
             part[mask & (part > 0)] = code
     return section
 
 
 def _clicks(state: State) -> Iterable[tuple[str, Scope, Entry]]:
-    """Yield id, scope and a stroke of one point on both sections through each exemplar."""
+    """Yield id, scope and a stroke with one point, for both sections through each exemplar."""
     for one in state.exemplars:
         for along in DIRECTIONS if one.place else ():
             stroke = {"what": "stroke", "class": one.name, "along": along, "points": [one.place]}
@@ -215,7 +215,7 @@ def _clicks(state: State) -> Iterable[tuple[str, Scope, Entry]]:
 
 
 def on_axes(labels: LineLabels, codes: Mapping[str, int], traces: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Return the labels of a line on the axes of a volume, in other codes; samples take those of the nearest one.
+    """Return the labels of a line on the axes of a volume, in other codes; each sample takes the nearest label.
 
     Examples
     --------
@@ -228,13 +228,13 @@ def on_axes(labels: LineLabels, codes: Mapping[str, int], traces: np.ndarray, sa
     rows = positions_of(labels.traces, traces)
     own, wanted = np.round(labels.samples / SAME), np.round(np.asarray(samples, np.float64) / SAME)
     columns = np.rint(np.interp(wanted, own, np.arange(len(own)), left=-1, right=-1)).astype(int)
-    padded = np.pad(table[labels.codes], [(0, 1), (0, 1)])  # position -1 is open
+    padded = np.pad(table[labels.codes], [(0, 1), (0, 1)])  # position -1 is not confirmed
     found: np.ndarray = padded[rows][:, columns]
     return found
 
 
 def agree(painted: dict[Section, np.ndarray], excluded: dict[Section, np.ndarray], confirmed: Confirmed) -> None:
-    """Remove what was painted or excluded before and contradicts a confirmed sample, in place."""
+    """Remove painted and excluded samples that contradict a confirmed label, in place."""
     if not confirmed.parts:
         return
     for place, section in painted.items():
@@ -247,7 +247,7 @@ def agree(painted: dict[Section, np.ndarray], excluded: dict[Section, np.ndarray
 
 
 def is_open(job: "JobFolder", line: int, codes: np.ndarray, store: Any) -> bool:
-    """Return whether a line has a sample with votes that is not confirmed; a line without votes any open sample."""
+    """Return whether a line has a sample with votes, or without a store any sample, that is not confirmed."""
     if codes.all():
         return False
     if store is None:
@@ -263,8 +263,8 @@ def is_open(job: "JobFolder", line: int, codes: np.ndarray, store: Any) -> bool:
 def confirmed_evidence(confirmed: Confirmed, sampled: Iterable[int]) -> dict[float, np.ndarray]:
     """Return the confirmed codes that a mapper learns from, by position of a line, shape (n_samples, n_traces).
 
-    Lines that are confirmed give all their samples. Sections across them give a strip of four traces, the distance
-    of grid points, on some sampled lines.
+    Confirmed lines give all their samples. Confirmed sections across the lines give a strip of four traces, the
+    spacing of grid points, on the sampled lines.
     """
     found = {float(line): confirmed.codes(line).T for line in sorted(confirmed.own)}
     across = [(position, read()) for (way, position), read in confirmed.parts if way != confirmed.along]

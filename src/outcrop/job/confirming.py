@@ -1,4 +1,4 @@
-"""Confirm lines: as their labels are shown, or with labels, horizons and fault sticks that were made elsewhere."""
+"""Confirm lines with the labels of the job, with expert labels, or with horizons and fault sticks of other programs."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,14 +32,14 @@ Codes = npt.NDArray[np.uint8]
 
 
 class Source(NamedTuple):
-    """Labels that can be confirmed, line by line."""
+    """Labels to confirm, read line by line."""
 
-    what: str  # how messages call it
-    lines: npt.NDArray[Any]  # survey labels of the lines that it has
-    classes: Sequence[str]  # code i + 1 is classes[i], "" a code that no class has
+    what: str  # its name in messages
+    lines: npt.NDArray[Any]  # numbers of its lines
+    classes: Sequence[str]  # code i + 1 is classes[i], "" for codes to leave out
     axes: Sequence[npt.NDArray[Any]]  # labels of its three axes
     section: Callable[[float], Codes]  # codes of a line, shape (n_traces, n_samples)
-    partial: bool = False  # it labels parts of its lines only
+    partial: bool = False  # whether it labels only parts of its lines
 
 
 def confirm_lines(
@@ -56,7 +56,7 @@ def confirm_lines(
     axis = _axis(job, along)
     source = _source(job, along, labels, above, below)
     if lines is None and labels is None:
-        raise ValueError(f"No {along} is named; say which ones are right.")
+        raise ValueError(f"No {along} is named; give the numbers of the {along}s to confirm.")
     on_volume = source.lines[positions_of(axis, source.lines) >= 0].tolist()
     numbers = on_volume if lines is None else checked_lines(job, lines, along)
     found: dict[float, tuple[str, list[str]]] = {}
@@ -67,7 +67,7 @@ def confirm_lines(
         elif lines is not None:
             raise ValueError(_nothing_on(job, source, line, along, outline))
     if not found:
-        raise ValueError(f"{source.what} has nothing on the {along}s of {job.path}; is it of another survey?")
+        raise ValueError(f"{source.what} has no labels on the {along}s of {job.path}; give labels of this survey.")
     firsts = dict(job.plan.firsts)
     with job.log.act():
         for name in dict.fromkeys(name for _, classes in found.values() for name in classes):
@@ -106,13 +106,14 @@ def confirmed_numbers(job: "Job", along: str, *, whole: bool = False) -> list[fl
 
 
 def _axis(job: "Job", along: str) -> npt.NDArray[Any]:
+    """Return the numbers of the lines of a direction."""
     if along not in DIRECTIONS:
         raise ValueError(f"Direction {along!r} is unknown; confirm lines along inline or crossline.")
     return job.axes[DIRECTIONS.index(along)]
 
 
 def checked_lines(job: "Job", lines: Any, along: str) -> list[float]:
-    """Return numbers of lines that the volume has, each once; others are refused."""
+    """Return numbers of lines without duplicates; refuse lines that the volume does not have."""
     axis = _axis(job, along)
     found = [axis[position_of(axis, line, along)].item() for line in line_numbers(lines, along)]
     if not found:
@@ -121,7 +122,7 @@ def checked_lines(job: "Job", lines: Any, along: str) -> list[float]:
 
 
 def _line_labels(job: "Job", source: Source, line: float, along: str, outline: Outline | None) -> LineLabels | None:
-    """Return the labels of a line with the classes on it; None where nothing of the volume is labelled."""
+    """Return the labels of a line with the classes on it; None if no sample in the volume is labelled."""
     direction = DIRECTIONS.index(along)
     codes = source.section(line)
     if outline is not None:
@@ -148,6 +149,7 @@ def _inside(job: "Job", source: Source, line: float, along: str, outline: Outlin
 
 
 def _nothing_on(job: "Job", source: Source, line: float, along: str, outline: Outline | None) -> str:
+    """Return the message for a line without labels."""
     inside = "" if outline is None else " inside the outline"
     if source.what == str(job.path):
         return f"{along} {line:g} has no labels{inside}; run 'outcrop label {job.path} --lines {line:g}' first."
@@ -155,11 +157,11 @@ def _nothing_on(job: "Job", source: Source, line: float, along: str, outline: Ou
     return f"{source.what} has nothing on {along} {line:g}{inside}; of {along}s {have}."
 
 
-# ---- where labels come from -----------------------------------------------------------------------------------------
+# ---- sources of labels -----------------------------------------------------------------------------------------
 
 
 def _source(job: "Job", along: str, labels: Any, above: str | None, below: str | None) -> Source:
-    """Return the labels to confirm."""
+    """Return the source of the labels to confirm."""
     is_file = isinstance(labels, str | Path)
     kind, table = "", pd.DataFrame()
     if is_file and is_interpretation(labels):
@@ -177,12 +179,12 @@ def _of_job(job: "Job", along: str) -> Source:
     """Return the labels of the job, as `Job.labels` gives them."""
     plan = job.plan
     shown = label_dataset(job, plan)
-    classes = [name if name in plan.firsts else "" for name in shown.attrs["classes"]]  # removed ones stay open
+    classes = [name if name in plan.firsts else "" for name in shown.attrs["classes"]]  # without removed classes
     return _of_array(shown["label"], along, classes, str(job.path))
 
 
 def _of_expert(job: "Job", along: str, labels: Any) -> Source:
-    """Return the labels of an expert, in a file or an array, under the class names of the job where that is obvious."""
+    """Return the labels of an expert, in a file or an array; class names match those of the job where obvious."""
     what = str(labels) if isinstance(labels, str | Path) else "The array of labels"
     if isinstance(labels, str | Path):
         found = expert_labels(labels, str(job.volume.dims[2]))
@@ -198,6 +200,7 @@ def _of_expert(job: "Job", along: str, labels: Any) -> Source:
 
 
 def _of_array(codes: xr.DataArray, along: str, classes: Sequence[str], what: str) -> Source:
+    """Return the labels of an array of codes; uncertain samples are not confirmed."""
     across = DIRECTIONS[1 - DIRECTIONS.index(along)]
     axes = [codes[name].values for name in (*DIRECTIONS, codes.dims[2])]
 
@@ -212,9 +215,9 @@ def _of_array(codes: xr.DataArray, along: str, classes: Sequence[str], what: str
 def _of_horizon(
     job: "Job", along: str, horizon: pd.DataFrame, path: str, above: str | None, below: str | None
 ) -> Source:
-    """Return the samples above a horizon as one class and those below as another, on the traces that have it."""
+    """Return the classes above and below a horizon, on the traces that have it."""
     if not (above or below):
-        raise ValueError(f"{path} is a horizon; name the class above it (--above), the one below (--below), or both.")
+        raise ValueError(f"{path} is a horizon; name the class above it (--above), below it (--below), or both.")
     direction, samples = DIRECTIONS.index(along), job.axes[2]
     traces = job.axes[1 - direction].astype(np.float64)
 

@@ -1,29 +1,29 @@
-"""What interpreters decided: one append-only file per writer, merged by time; nothing in it is ever removed.
+"""Decisions of interpreters: one append-only file per writer, merged by time; no entry is ever removed.
 
 An entry is one line of JSON: ``id``, ``time``, ``who`` (user@host-number), ``from`` (shell, page or python), ``group``
-(the id of the first entry of one act, so that it is undone as one) and ``what``, one of
+(the id of the first entry of the act, whose entries are undone together) and ``what``, one of
 
 ================  =====================================================================================================
-class             ``class``, ``colour``: a class appears, or gets another colour
-rename            ``class``, ``name``: a class is called by another name; other entries keep its first name
+class             ``class``, ``colour``: add a class, or change its colour
+rename            ``class``, ``name``: rename a class; other entries keep its first name
 remove class      ``class``
 exemplar          ``class``, and ``place`` (inline, crossline, time of the centre) or ``picture``
 move              ``of`` (id of an exemplar), ``place``
 remove            ``of`` (id of an exemplar)
-accept, reject    ``class``, ``place``, ``along``: yes and no to a retrieved patch
-forget            ``place`` and ``along`` of a verdict to drop; without them all verdicts
+accept, reject    ``class``, ``place``, ``along``: the verdict on a retrieved patch
+forget            ``place`` and ``along`` of a verdict to clear; without them all verdicts
 stroke            ``class`` or ``erase``, ``along``, and ``points`` with ``radius`` or ``runs`` on one ``line``;
-                  ``filled``: all that the closed line through the points encloses, too; ``stick``: the line is a
-                  fault stick of the class
-exclude           as a stroke: samples that are not of ``class``
-confirm           ``along``, ``line``, ``file`` with its labels in ``decisions/confirmed``, and ``classes`` in it
+                  ``filled``: the closed line through the points and the samples inside; ``stick``: the line is
+                  a fault stick of the class
+exclude           fields of a stroke: these samples do not belong to ``class``
+confirm           ``along``, ``line``, ``file`` of its labels in ``decisions/confirmed``, and the ``classes`` in it
 unconfirm         ``along``, ``line``: this line is no longer confirmed
 audit             ``class``, ``place``, ``along`` of a random patch or sample, ``answer`` (yes, no, unknown),
-                  ``subject`` (patches, samples), ``of`` (key of what was audited), ``stratum`` it was drawn from; of
-                  samples also ``confidence``, and ``really``, the class of one that is not what its label says
+                  ``subject`` (patches, samples), ``of`` (key of the audited result), ``stratum`` of the draw; of
+                  samples also ``confidence``; with the answer no ``really``, the true class
 set               ``name``, ``value``: an option of a stage
-undo, redo        ``of``: ids; ``withdrawn``: the act failed half-way, and there is nothing to do again
-import            ``name``: the decisions of a file count from here on, those of them alone; see `outcrop.job.imports`
+undo, redo        ``of``: ids; ``withdrawn``: the act failed before its end and cannot be redone
+import            ``name``: the decisions of this imported file count from now on; see `outcrop.job.imports`
 ================  =====================================================================================================
 """
 
@@ -45,14 +45,14 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from outcrop.job.entries import STROKES, parse
-from outcrop.job.imports import Entry, arrange, holding, scope
+from outcrop.job.imports import Entry, arrange, entries_in_force, scope
 from outcrop.job.line_files import LineFiles
 from outcrop.job.state import State, acts, fold
 from outcrop.storage.stages import append_line, read_lines
 from outcrop.storage.workspace import refuse_volume_name, whole_file
 
 FOLDER = "decisions"
-LINES = "confirmed"  # folder of the labels of confirmed lines, beside the decisions
+LINES = "confirmed"  # folder of the labels of confirmed lines, in the folder of the decisions
 
 
 class Decisions:
@@ -63,7 +63,7 @@ class Decisions:
     job : path
         The job folder.
     origin : str
-        Where this writer sits: shell, page or python.
+        Origin of this writer: shell, page or python.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Decisions:
 
     def __init__(self, job: str | Path, *, origin: str = "python"):
         self.folder, self.origin = Path(job) / FOLDER, origin
-        self.damaged: dict[str, int] = {}  # file name -> lines that cannot be read
+        self.damaged: dict[str, int] = {}  # file name -> number of unreadable lines
         self.line_files = LineFiles(self.folder / LINES)
         self._lock = threading.RLock()
         self._files: dict[str, tuple[int, list[Entry]]] = {}  # file name -> size and entries
@@ -87,12 +87,12 @@ class Decisions:
         self._state: State | None = None
         self._hold: FileLock | None = None
         self._who = ""
-        self._pending: list[Entry] | None = None  # entries of an act under way, not written yet
+        self._pending: list[Entry] | None = None  # entries of an unfinished act, not written yet
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Read what was written since."""
+        """Read the files that changed since the last call."""
         with self._lock:
             sizes = {path.name: path.stat().st_size for path in self.folder.glob("*.jsonl")}
             if sizes == {name: size for name, (size, _) in self._files.items()}:
@@ -105,14 +105,14 @@ class Decisions:
             self._merge()
 
     def _merge(self) -> None:
-        """Merge the entries of all files and those of an act under way by time."""
+        """Merge the entries of all files and of an unfinished act by time."""
         found = [(entry["time"], name, entry) for name, (_, some) in self._files.items() for entry in some]
         found += [(entry["time"], f"{entry['who']}.jsonl", entry) for entry in self._pending or ()]
         self._entries = arrange([entry for *_, entry in sorted(found, key=lambda item: item[:2])])
         self._state = None
 
     def _read(self, name: str) -> list[Entry]:
-        """Return the entries of one file; lines that are none are counted."""
+        """Return the entries of one file, and count its unreadable lines."""
         lines = (self.folder / name).read_bytes().decode("utf-8", "replace").split("\n")
         entries = [parse(line) for line in lines if line.strip()]
         self.damaged.pop(name, None)
@@ -128,7 +128,7 @@ class Decisions:
             return list(self._entries)
 
     def state(self) -> State:
-        """Return the state that all entries lead to."""
+        """Return the current state."""
         with self._lock:
             self.refresh()
             if self._state is None:
@@ -139,7 +139,7 @@ class Decisions:
 
     @property
     def who(self) -> str:
-        """Name of this writer; a file that no living writer holds is taken."""
+        """Name of this writer; the file of an ended writer is continued."""
         if not self._who:
             self.folder.mkdir(parents=True, exist_ok=True)
             base, number = f"{_user()}@{socket.gethostname() or 'here'}", 0
@@ -153,7 +153,7 @@ class Decisions:
         return self._who
 
     def add(self, *entries: Entry) -> list[Entry]:
-        """Write entries as one act and return them as written; they are on disk when this returns, or the act ends."""
+        """Write entries as one act and return them with id, time and writer; inside `act`, write them at its end."""
         with self._lock:
             self.refresh()
             who, last = self.who, max((entry["time"] for entry in self._entries if not scope(entry)), default="")
@@ -164,7 +164,7 @@ class Decisions:
                 written.append({"id": id, "time": last, "who": who, "from": self.origin, "group": group} | entry)
             lines = [json.dumps(entry) for entry in written]
             if not all(parse(line) for line in lines):
-                raise ValueError(f"A decision cannot be kept: {lines[0][:200]}.")
+                raise ValueError(f"A decision is not valid and was not written: {lines[0][:200]}.")
             if self._pending is not None:
                 self._pending += written
                 self._merge()
@@ -175,9 +175,9 @@ class Decisions:
 
     @contextlib.contextmanager
     def act(self) -> Iterator[None]:
-        """Record what is decided inside as one act, which is undone as one; after an error nothing of it is kept.
+        """Collect all decisions made inside into one act, to be undone together; after an error none of them is kept.
 
-        An act inside another one is a part of it.
+        An act inside another act is a part of it.
         """
         with self._lock:
             if self._pending is not None:
@@ -216,10 +216,11 @@ class Decisions:
             return [[entries[one] for one in ids] for ids in reversed(past)]
 
     def _undo_act(self, act: str) -> list[Entry]:
+        """Undo the act whose first entry has an id, and return its entries."""
         with self._lock:
             found = [entries for entries in self.undoable() if entries[0]["id"] == act]
             if not found:
-                raise ValueError(f"Decision {act!r} cannot be undone; it was undone before, or is none of this job.")
+                raise ValueError(f"Decision {act!r} cannot be undone; it was undone before, or is not in this job.")
             self.add({"what": "undo", "of": [entry["id"] for entry in found[0]]})
             return found[0]
 
@@ -228,6 +229,7 @@ class Decisions:
         return self._step("redo")
 
     def _step(self, what: str) -> list[Entry]:
+        """Undo or redo the next act of this person, and return its entries."""
         with self._lock:
             self.refresh()
             mine = self._mine()
@@ -246,7 +248,7 @@ class Decisions:
             return [own[one] for one in ids]
 
     def _mine(self) -> set[str]:
-        """Return the names of this writer and of all of the same person on this machine that have ended."""
+        """Return the names of this writer and of ended writers of the same person on this machine."""
         person = self.who.rpartition("-")[0]
         names = {entry["who"] for entry in self._entries if entry["who"].rpartition("-")[0] == person}
         return {name for name in names if name == self.who or _ended(self.folder / f".{name}.lock")}
@@ -258,12 +260,12 @@ class Decisions:
                 self._hold.release()
             self._hold, self._who = None, ""
 
-    # ---- travelling -------------------------------------------------------------------------------------------------
+    # ---- export and import ------------------------------------------------------------------------------------------
 
     def give(self, path: str | Path) -> int:
-        """Write all entries to one file, for a colleague or another survey; return their number.
+        """Write all entries to a file for another job, and return their number.
 
-        An entry that confirms a line takes the labels with it, as text.
+        Entries that confirm a line contain its labels as text.
         """
         entries = [self._with_labels(entry) for entry in self.entries]
         refuse_volume_name(path)
@@ -272,11 +274,12 @@ class Decisions:
         return len(entries)
 
     def _with_labels(self, entry: Entry) -> Entry:
+        """Return an entry with the labels of the line that it confirms, if it does."""
         data = self.line_files.get(entry["file"]) if entry["what"] == "confirm" else None
         return entry if data is None else entry | {"labels": base64.b64encode(data).decode()}
 
     def _take_labels(self, entry: Entry, path: Path) -> Entry:
-        """Return an entry without its labels, which are stored here; those of a colleague's file lie beside it."""
+        """Store the labels of an entry, which are in it or in files beside `path`, and return it without them."""
         if entry["what"] != "confirm":
             return entry
         entry = dict(entry)
@@ -292,9 +295,9 @@ class Decisions:
         return entry
 
     def take(self, path: str | Path) -> int:
-        """Take over the entries of an exported file or of a colleague's file, as one act; return their number.
+        """Import the entries of an exported file or of a file in another job, as one act; return their number.
 
-        They act on each other, and on nothing that was decided in this job: see `outcrop.job.imports`.
+        They change each other and no decision of this job: see `outcrop.job.imports`.
         """
         path = Path(path)
         if not path.is_file():
@@ -306,7 +309,7 @@ class Decisions:
         if not lines:
             raise ValueError(f"{path} holds no decisions; give a file that 'outcrop decisions --export' wrote.")
         if not path.read_bytes().endswith(b"\n"):
-            raise ValueError(f"{path} ends in the middle of a line; export it again.")
+            raise ValueError(f"{path} ends in the middle of a line; export the decisions again.")
         name = import_name(path)
         entries = [self._take_labels(json.loads(line), path) for line in lines]
         with self._lock:
@@ -316,13 +319,13 @@ class Decisions:
             mine = {
                 ((), entry["id"]) for entry in self.entries if (entry["what"], entry.get("name")) == ("import", name)
             }
-            if not mine & holding(self._entries):
+            if not mine & entries_in_force(self._entries):
                 self.add({"what": "import", "name": name})
         return len(lines)
 
 
 def import_name(path: str | Path) -> str:
-    """Return the name under which a file of decisions is kept in a job."""
+    """Return the name of the copy of a file of decisions in a job; it depends on the content only."""
     text = "\n".join(line for line in read_lines(path) if line.strip())
     return f"import-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
@@ -340,6 +343,7 @@ def _ended(path: Path) -> bool:
 
 
 def _user() -> str:
+    """Return the login name."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
@@ -347,7 +351,7 @@ def _user() -> str:
 
 
 def _after(last: str) -> str:
-    """Return the time of now, and after the last entry seen even where the clocks of two machines differ."""
+    """Return the present time, or a time just after the last entry if the clock of its writer is ahead."""
     now = datetime.datetime.now(datetime.UTC)
     with contextlib.suppress(ValueError):
         now = max(now, datetime.datetime.fromisoformat(last) + datetime.timedelta(microseconds=1))
@@ -355,12 +359,12 @@ def _after(last: str) -> str:
 
 
 def decisions_table(entries: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return decisions for people to read: when, who, from where, what, class, where, and whether it was undone."""
-    holds = holding(entries)
-    exemplars: dict[str, dict[str, Any]] = {}  # id -> entry, at its present place
+    """Return decisions as a table: time, person, origin, kind, class, place, and whether it was undone."""
+    in_force = entries_in_force(entries)
+    exemplars: dict[str, dict[str, Any]] = {}  # id -> entry with the present place
     rows = []
     for entry in entries:
-        undone, about = (scope(entry), entry["id"]) not in holds, entry
+        undone, about = (scope(entry), entry["id"]) not in in_force, entry
         if entry["what"] in ("move", "remove") and entry["of"] in exemplars:
             about = exemplars[entry["of"]] | {key: entry[key] for key in ("place",) if key in entry}
         if entry["what"] in ("exemplar", "move") and not undone:
@@ -372,7 +376,7 @@ def decisions_table(entries: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _where(entry: dict[str, Any]) -> str:
-    """Return the place, section or value of a decision in words."""
+    """Return the place, section or value of a decision as text."""
     if entry["what"] in ("confirm", "unconfirm"):
         return f"{entry['along']} {entry['line']:g}"
     if entry["what"] in STROKES:

@@ -1,4 +1,4 @@
-"""Which lines of a file of decisions are whole and make sense; everything else is passed over and counted."""
+"""Checks of the lines in a file of decisions; incomplete and invalid lines are skipped and counted."""
 
 import json
 import math
@@ -17,7 +17,7 @@ AUDIT_ANSWERS = ("yes", "no", "unknown")
 
 
 def parse(line: str) -> dict[str, Any] | None:
-    """Return the entry that a line of text holds, None where it holds none."""
+    """Return the entry in a line of text, None if the line is not a valid entry."""
     try:
         entry = json.loads(line)
         sound = isinstance(entry, dict) and entry["what"] in KINDS and isinstance(entry["id"], str)
@@ -60,7 +60,7 @@ def parse(line: str) -> dict[str, Any] | None:
 
 
 def valid_option(name: str, value: Any) -> bool:
-    """Return whether a decided option has a value that its stage can take; None stands for the default."""
+    """Return whether the value of an option is valid for its stage; None stands for the default."""
     if name not in CHECKS:
         return False
     try:
@@ -108,7 +108,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "index": IndexOptions.read,
     "count": lambda value: RetrievalOptions(count=value),
     "per_exemplar": lambda value: RetrievalOptions(per_exemplar=value),
-    "diverse": _checked(bool),  # of older jobs, without effect
+    "diverse": _checked(bool),  # in older jobs, without effect
     "background": _checked(str),
     "label": _labels,
     "limits": LabelOptions.read,

@@ -1,4 +1,4 @@
-"""The folder of a job: its volume, its log of decisions, and the plan that both lead to."""
+"""The folder of a job: its volume, its decisions, and the plan that follows from them."""
 
 import contextlib
 import errno
@@ -43,9 +43,9 @@ from outcrop.volumes.opening import open_volume
 from outcrop.words import counted
 
 Result = TypeVar("Result")
-QUICK = 2**28  # bytes of a changed file that are compared where only its labels are looked at
+QUICK = 2**28  # bytes of a changed file that are compared before its labels are shown
 LAST_CODE = 254  # 255 means uncertain
-WAIT = 10  # s for another program to give codes to classes
+WAIT = 10  # s to wait for another program that adds classes
 
 
 class JobFolder:
@@ -55,9 +55,9 @@ class JobFolder:
         self.path = Path(path)
         self.notes: list[str] = []
         self._volume = None if volume is None else as_recorded(self.path, open_volume(volume))
-        self._taken: dict[str, Any] | None = None  # what the folder says of the volume that this job reads
-        self._look_again = 0.0  # when the time of a volume in many files is next looked at
-        self._glance: str | None = None  # at an array in memory, which may be changed in place
+        self._taken: dict[str, Any] | None = None  # record of the volume that this job reads
+        self._look_again = 0.0  # earliest time of the next check of a volume in a folder
+        self._glance: str | None = None  # digest of some samples of an array, which may change in place
         if self._volume is not None:
             self._taken, self._glance = take_volume(self.path, self._volume), glance(self._volume)
         elif not known_volume(self.path):
@@ -65,15 +65,15 @@ class JobFolder:
         self.stages = Stages(self.path)
         self.log = Decisions(self.path, origin=origin)
         self._lock = threading.RLock()
-        self._memory: dict[str, tuple[Any, Any]] = {}  # name -> key and value of the result used last
-        self._jobs: dict[str, JobFolder] = {}  # jobs that are labelled together with this one
+        self._memory: dict[str, tuple[Any, Any]] = {}  # name -> key and value of the last result
+        self._jobs: dict[str, JobFolder] = {}  # joined jobs by their folders
         self._codes(self.log.state())
         mapping = self.log.state().options.get("label", {}).get("mapping")
         if mapping in REMOVED.values():
             self._note(f"Mapping {mapping!r} no longer exists; {self.path} is labelled by {DEFAULT_MAPPING!r} instead.")
         for name, lines in self.log.damaged.items():
             self.notes.append(
-                f"{counted(lines, 'lines')} of {self.log.folder / name} cannot be read; decisions there are left out."
+                f"{counted(lines, 'lines')} of {self.log.folder / name} cannot be read; their decisions are left out."
             )
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class JobFolder:
         return f"Job({str(self.path)!r})"
 
     def _held(self, name: str, key: Any, make: Callable[[], Result]) -> Result:
-        """Return the result of a name that is held in memory; made where its key is another one."""
+        """Return the result held in memory under a name; make it again if its key changed."""
         with self._lock:
             found = self._memory.get(name)
         if found is None or found[0] != key:
@@ -101,11 +101,12 @@ class JobFolder:
         return result
 
     def _drop(self, name: str) -> None:
+        """Remove the result held under a name."""
         with self._lock:
             self._memory.pop(name, None)
 
     def _note(self, text: str, category: type[Warning] = UserWarning) -> None:
-        """Add a sentence to the notes; in a notebook it is a warning."""
+        """Add a sentence to the notes; in Python, warn with it too."""
         self.notes.append(text)
         if self.log.origin == "python":
             warnings.warn(text, category, stacklevel=3)
@@ -114,13 +115,13 @@ class JobFolder:
 
     @property
     def plan(self) -> Plan:
-        """Everything that the volume and the decisions in force lead to; resolved again only where one changed."""
+        """The plan of the present volume and decisions; resolved again only after a change."""
         state, known = self._readable(self.log.state()), self._known
         codes, joined = self._codes(state), tuple(map(self._joined, state.options.get("label", {}).get("with", ())))
         return self._held("plan", (state, known, codes, joined), lambda: resolve(known, state, codes, joined))
 
     def _readable(self, state: State) -> State:
-        """Return a state without confirmed lines whose file is lost or damaged; each file is noted once."""
+        """Return a state without confirmed lines whose file is missing or damaged; add one note for each file."""
         if not state.confirmed:
             return state
 
@@ -135,20 +136,20 @@ class JobFolder:
         return self._held("readable state", (state, self.log.line_files.changed()), make)
 
     def _joined(self, path: str) -> Joined:
-        """Return the plan of another job, None where its folder is missing."""
+        """Return the plan of a joined job, None if its folder is missing."""
         try:
             return Joined(path, self._joined_job(path).plan)
         except (ValueError, OSError):
             return Joined(path, None)
 
     def _joined_job(self, path: str) -> Any:
-        """Return another job that is labelled together with this one."""
+        """Return a joined job."""
         if path not in self._jobs or not self._jobs[path].path.is_dir():
             self._jobs[path] = type(self)(path)
         return self._jobs[path]
 
     def _codes(self, state: State) -> dict[str, int]:
-        """Return the code of every class that ever was, by its first name; kept in the folder, never changed."""
+        """Return first name -> code of all classes, including removed ones; stored in the folder, and never changed."""
         path, names = self.path / "classes.json", list(state.classes)
         codes: dict[str, int] = self._memory.get("codes", (None, {}))[1]
         if not all(name in codes for name in names):
@@ -160,11 +161,11 @@ class JobFolder:
                     with whole_file(path) as aside:
                         aside.write_text(json.dumps(codes), encoding="utf-8")
             except Timeout:
-                raise OSError(f"Another program keeps {path} locked; end it, or try again later.") from None
+                raise OSError(f"Another program has locked {path}; end it, or try again later.") from None
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                     raise
-                codes = _with_codes(codes, names)  # a copy in a folder that cannot be written
+                codes = _with_codes(codes, names)  # the folder is read-only
         self._memory["codes"] = (None, codes)
         return codes
 
@@ -187,32 +188,32 @@ class JobFolder:
 
     @property
     def _known(self) -> dict[str, Any]:
-        """What the folder says of the volume: of the one that this job has open, else of the one recorded last."""
+        """The record of the open volume, else of the volume recorded last in the folder."""
         written = (self.path / "job.toml").stat()
         key = (written.st_mtime_ns, written.st_size, written.st_ino)
         recorded = self._held("known", key, lambda: known_volume(self.path))
         if self._taken is not None and self._taken["samples"] != recorded.get("samples"):
-            return self._taken  # another program goes on with another volume
+            return self._taken  # another program recorded another volume meanwhile
         compared: tuple[Any, dict[str, Any]] = self._memory.get("compared", (None, recorded))
         return compared[1]
 
     def _check_volume(self, *, most: int | None = None, progress: Progress | None = None) -> str:
-        """Compare the volume with what was read of it, so that results of older samples become stale.
+        """Compare the volume with the samples read before; if they changed, earlier results become stale.
 
-        A file of the same size and time is taken to be the same. Of any other one evenly spaced blocks and all lines
-        that were read before are compared, of an array in memory all samples.
+        A file with the same size and time counts as unchanged. In any other file, evenly spaced blocks and all lines
+        that were read before are compared; in an array in memory, all samples.
 
         Parameters
         ----------
         most : int, optional
-            Bytes to read at most.
+            Maximum number of bytes to read.
         progress : callable, optional
             Called as ``progress(what, done, total)``.
 
         Returns
         -------
         str
-            What could not be compared, empty where nothing was left out.
+            A sentence about a volume that could not be compared, else empty.
         """
         before = self._known
         if not before["source"]:
@@ -225,20 +226,20 @@ class JobFolder:
             return ""
         begin = time.monotonic()
         stamp = file_stamp(place)
-        self._look_again = time.monotonic() + 20 * (time.monotonic() - begin)  # a folder may hold very many files
+        self._look_again = time.monotonic() + 20 * (time.monotonic() - begin)  # a folder may have very many files
         return "" if stamp in ("", before.get("stamp")) else self._check_file(place, before, most, progress)
 
     def _check_array(self, before: dict[str, Any], most: int | None) -> None:
-        """Record an array that was changed in place as another volume."""
+        """Record an array that was changed in place as a new volume."""
         if self._glance is None or self._volume is None:
             return
         now = glance(self._volume)
         if now != self._glance or most is None:
             self._taken, self._glance = take_volume(self.path, self._volume), now
-            self._say_changed(before)
+            self._note_changed(before)
 
     def _check_file(self, place: str, before: dict[str, Any], most: int | None, progress: Progress | None) -> str:
-        """Compare a file of another size or time; return a sentence where that would take long."""
+        """Compare a file with another size or time; return a sentence if that would need more than `most` bytes."""
         now = open_volume(place, **before["options"])
         taken = take_volume(self.path, now)
         compared = compare_lines(self.path, taken, now, most=most, progress=progress)
@@ -247,22 +248,23 @@ class JobFolder:
                 self._volume, self._taken = now, taken
         if compared is None:
             return (
-                f"{place} was written to since its lines were read; whether they changed is found out by the next "
-                "'outcrop label', 'index' or 'export'."
+                f"{place} was written to since its lines were read; the next 'outcrop label', 'index' or 'export' "
+                "checks whether they changed."
             )
         self._taken = compared
         try:
             record_volume(self.path, compared)
             self._drop("compared")
-        except OSError:  # a folder that cannot be written
+        except OSError:  # the folder is read-only
             self._memory["compared"] = (None, compared)
-        self._say_changed(before)
+        self._note_changed(before)
         return ""
 
-    def _say_changed(self, before: dict[str, Any]) -> None:
+    def _note_changed(self, before: dict[str, Any]) -> None:
+        """Add a note if the volume is another one than `before`."""
         if self._known["digest"] != before["digest"]:
             about = before["source"] or "The array"
-            self._note(f"{about} changed since it was read: what was made from its older samples is kept as stale.")
+            self._note(f"{about} changed since it was read: results of its earlier samples are kept, and are stale.")
 
     # ---- the index --------------------------------------------------------------------------------------------------
 
@@ -271,11 +273,11 @@ class JobFolder:
         return finished_index(self.stages, plan.index_stage.key)
 
     def _grid(self, plan: Plan) -> PatchGrid:
-        """Return the patches of the index of a plan; the last one is held."""
+        """Return the grid of the patches of a plan."""
         return self._grid_of(plan.index)
 
     def _grid_of(self, options: IndexOptions) -> PatchGrid:
-        """Return the patches of an index by its options, which are refused where they do not fit; the last is held."""
+        """Return the grid of the patches of index options; raise ValueError if they do not fit; keep the last grid."""
         fitted = options.fitted(tuple(self._known["shape"]))
         return self._held("grid", (self._known["digest"], fitted), lambda: fitted.grid(self.volume))
 
@@ -288,7 +290,7 @@ class JobFolder:
         progress: Progress | None = None,
         **where: Any,
     ) -> Index:
-        """Return the index of a plan; built, or gone on with, where it is not finished."""
+        """Return the index of a plan; build or continue it if it is not finished."""
         grid, measure = self._grid(plan), plan.index
 
         def opened() -> Index:
@@ -316,6 +318,7 @@ class JobFolder:
 
 
 def _read_json(path: Path) -> dict[str, int]:
+    """Return the content of a JSON file, empty if it cannot be read."""
     try:
         found: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
         return found
@@ -324,11 +327,11 @@ def _read_json(path: Path) -> dict[str, int]:
 
 
 def _with_codes(codes: dict[str, int], names: list[str]) -> dict[str, int]:
-    """Return codes with the next free ones for names that have none."""
+    """Return codes with the next free code for every new name."""
     codes = dict(codes)
     for name in names:
         if name not in codes:
             codes[name] = max(codes.values(), default=0) + 1
             if codes[name] > LAST_CODE:
-                raise ValueError(f"Class {name!r} is one too many; a job has at most {LAST_CODE} classes.")
+                raise ValueError(f"Class {name!r} cannot be added; a job has at most {LAST_CODE} classes.")
     return codes

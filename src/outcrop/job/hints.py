@@ -1,4 +1,4 @@
-"""What is worth knowing about labels: classes that cover nothing or most of a line, clicks that look like others."""
+"""Advice about labels: classes that cover nothing or most of a line, clicks that look like another class."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from outcrop.job.votes import Labels
 from outcrop.mapping.points import PointMapper
 from outcrop.patches.grid import DIRECTIONS
 
-NONE, MOST = 0.0005, 0.6  # shares of a line below and above which a class is worth a sentence
-LINES = 5  # that are looked at
+LEAST, MOST = 0.0005, 0.6  # shares of a line below and above which there is advice about a class
+LINES = 5  # number of lines that are examined
 
 
 class Advice(UserWarning):
-    """What is worth knowing about labels that are not wrong."""
+    """Advice about labels, shown as a warning."""
 
 
 def without_background(names: Sequence[str]) -> str:
-    """Return the sentence for classes among which nothing stands for everything else."""
+    """Return the sentence for classes without a background."""
     if len(names) == 1:
         text = f"{names[0]!r} is the only class, so there are scores and no labels"
     else:
@@ -29,7 +29,7 @@ def without_background(names: Sequence[str]) -> str:
 
 
 def added_background(name: str, share: float) -> str:
-    """Return the sentence for a background that was added because most of the survey looks like no class."""
+    """Return the sentence for a background class that was added because much of the survey looks like no class."""
     return (
         f"{share:.0%} of the survey looks like none of the classes, so class {name!r} was added for it; remove that "
         "class if every sample belongs to one of the others."
@@ -51,7 +51,7 @@ def look_alikes(plan: Plan, mapper: Any) -> list[str]:
 
 
 def background_advice(plan: Plan, mapper: Any) -> list[str]:
-    """Return the sentence about a class that is missing: one for everything else; empty where none is needed."""
+    """Return the sentence about a missing background class; empty if none is needed."""
     names = [plan.names.get(str(name), str(name)) for name in mapper.classes_]
     open_ended = isinstance(mapper, PointMapper) and mapper.background is None and not mapper.layered_
     return [without_background(names)] if len(names) == 1 or open_ended else []
@@ -73,7 +73,7 @@ def section_coverage(plan: Plan, sections: Sequence[np.ndarray], where: str) -> 
     sections : sequence of array
         Label codes.
     where : str
-        What the sections are called.
+        Name of the sections in the sentences.
     """
     if not len(sections):
         return []
@@ -83,23 +83,23 @@ def section_coverage(plan: Plan, sections: Sequence[np.ndarray], where: str) -> 
     for name, code in plan.classes.items():
         if shares[code - 1] > MOST and plan.firsts[name] != plan.background:
             share = f"{shares[code - 1]:.0%}"
-            texts.append(f"{name!r} covers {share} of {where}: where that is too much, click on what it is instead.")
-        elif shares[code - 1] < NONE and counts.any():
+            texts.append(f"{name!r} covers {share} of {where}: where it is wrong, click with the right class.")
+        elif shares[code - 1] < LEAST and counts.any():
             texts.append(f"{name!r} covers nothing of {where}: if it shows there, click on it.")
     return texts
 
 
 def advice(plan: Plan, mapper: Any, view: Labels, lines: Sequence[int], axis: np.ndarray) -> list[str]:
-    """Return what is worth knowing about the labels of some lines.
+    """Return advice about the labels of some lines.
 
     Parameters
     ----------
     plan : Plan
     mapper : mapper
-        As `job_mapper` gives it.
+        From `job_mapper`.
     view : Labels
     lines : sequence of int
-        Positions; a few of them are looked at.
+        Positions; a few of them are examined.
     axis : array
         Numbers of the lines.
     """

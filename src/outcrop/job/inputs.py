@@ -1,4 +1,4 @@
-"""What is handed to a job, checked: names of classes, places, rows, counts, colours, pictures."""
+"""Checks of arguments of a job: class names, colours, pictures, rows and points."""
 
 import base64
 import io
@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
+RESERVED = ("uncertain", "right", "wrong", "erase")  # words with a meaning of their own
 LONGEST_NAME = 40  # characters of the name of a class
 Place = Sequence[float]
 
 
 def class_name(text: Any) -> str:
-    """Return a class name as the project writes it: hyphens and underscores are spaces.
+    """Return a class name with spaces in place of hyphens and underscores.
 
     Examples
     --------
@@ -22,18 +22,18 @@ def class_name(text: Any) -> str:
     'salt dome'
     """
     name = re.sub(r"[-_\s]+", " ", text).strip() if isinstance(text, str) else ""
-    wrong = wrong_with(name)
-    if wrong:
-        raise ValueError(f"{str(text)[:50]!r} is not a class name: {wrong}; use a word such as fault or salt-dome.")
+    problem = name_problem(name)
+    if problem:
+        raise ValueError(f"{str(text)[:50]!r} is not a class name: {problem}; use a word such as fault or salt-dome.")
     return name
 
 
-def wrong_with(name: str) -> str:
-    """Return what is wrong with a class name, "" where nothing is.
+def name_problem(name: str) -> str:
+    """Return the reason why a class name is not valid, "" if it is valid.
 
     Examples
     --------
-    >>> wrong_with("a/b"), wrong_with("fault")
+    >>> name_problem("a/b"), name_problem("fault")
     ("it has '/'", '')
     """
     odd = re.search(r"[^\w .()]", name)
@@ -49,21 +49,21 @@ def wrong_with(name: str) -> str:
 
 
 def check_colour(text: str) -> str:
-    """Return a colour as #rrggbb; anything else is refused."""
+    """Return a colour in lower case; refuse any text but #rrggbb."""
     if not re.fullmatch(r"#[0-9a-fA-F]{6}", str(text)):
-        raise ValueError(f"Colour {str(text)[:20]!r} is not understood; write it as #rrggbb.")
+        raise ValueError(f"Colour {str(text)[:20]!r} is not valid; write it as #rrggbb.")
     return str(text).lower()
 
 
 def pack(picture: np.ndarray) -> str:
-    """Return a picture as text, for a decision."""
+    """Return a picture as text, for an entry of the decisions."""
     out = io.BytesIO()
     np.save(out, picture, allow_pickle=False)
     return base64.b64encode(out.getvalue()).decode()
 
 
 def unpack(text: str) -> np.ndarray:
-    """Return a picture from text."""
+    """Return the picture that `pack` turned into text."""
     picture: np.ndarray = np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
     return picture
 
@@ -77,7 +77,7 @@ def row_list(rows: Any) -> list[int]:
 
 
 def point_list(points: Any) -> list[list[float]]:
-    """Return points of inline, crossline and time as lists of float; one alone is a list of one."""
+    """Return points of inline, crossline and time as lists of float; a single point gives a list with one point."""
     try:
         found = np.atleast_2d(np.asarray(points, float))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Sticks and horizons of other programs in a job: as exemplars, as strokes, or as truth to score against."""
+"""Fault sticks and horizons of other programs as exemplars, strokes or truth of a job."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 STICKS = tuple(suffix for suffixes in FORMATS.values() for suffix in suffixes if suffix != ".csv")
 HORIZONS = (".poi", ".irap", ".xyz")
-EXEMPLARS = 5  # of a file
-SECTIONS = 50  # of a horizon that become strokes
+EXEMPLARS = 5  # from one file
+SECTIONS = 50  # with a stroke along a horizon
 RADIUS = 2.0  # samples, of strokes along a horizon
 
 
 def is_interpretation(path: str | Path) -> bool:
-    """Return whether the name of a file is that of sticks or of a horizon.
+    """Return whether a file has a suffix of fault sticks or horizons.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def is_interpretation(path: str | Path) -> bool:
 
 
 def read_interpretation(path: str | Path, volume: xr.DataArray) -> tuple[str, pd.DataFrame]:
-    """Return what a file holds, ``sticks`` or ``horizon``, and its table; see `read_sticks` and `read_horizon`."""
+    """Return the kind of a file, ``sticks`` or ``horizon``, and its table; see `read_sticks` and `read_horizon`."""
     suffix = Path(path).suffix.lower()
     if suffix == ".csv":
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -49,11 +49,11 @@ def read_interpretation(path: str | Path, volume: xr.DataArray) -> tuple[str, pd
     if suffix in HORIZONS:
         return "horizon", read_horizon(path, volume)
     known = ", ".join((".csv", *STICKS, *HORIZONS))
-    raise ValueError(f"{path} is no file of sticks or of a horizon; end its name with one of {known}.")
+    raise ValueError(f"{path} is not a file of sticks or of a horizon; its name must end with one of {known}.")
 
 
 def import_strokes(job: "Job", path: str | Path, name: str) -> int:
-    """Take the sticks of a file over as accepted ones of a class, or a horizon as strokes; return their number."""
+    """Import the sticks of a file as accepted sticks of a class, or a horizon as strokes; return their number."""
     kind, table = read_interpretation(path, job.volume)
     if kind == "sticks":
         return accept_sticks(job, table, name)
@@ -73,12 +73,12 @@ def import_exemplars(job: "Job", path: str | Path, name: str, *, count: int = EX
     Parameters
     ----------
     count : int
-        At most so many; fewer where a patch around a place does not fit into the volume.
+        Maximum number; places without room for a patch are skipped.
 
     Returns
     -------
     list of (inline, crossline, time)
-        Where they were placed: on the middle of a stick, on points of a horizon far from each other.
+        Their places: middles of sticks, or points of a horizon that are far apart.
     """
     kind, table = read_interpretation(path, job.volume)
     grid, found = job._grid(job.plan), []
@@ -87,7 +87,7 @@ def import_exemplars(job: "Job", path: str | Path, name: str, *, count: int = EX
             place = [nearest_label(axis, value) for axis, value in zip(job.axes, point, strict=True)]
             try:
                 grid.start_at(place)
-            except ValueError:  # too near to the rim
+            except ValueError:  # too near the edge of the volume
                 continue
             job.add_exemplar(name, place)
             found.append(place)
@@ -95,12 +95,12 @@ def import_exemplars(job: "Job", path: str | Path, name: str, *, count: int = EX
                 break
     if not found:
         size = " x ".join(map(str, grid.size))
-        raise ValueError(f"No place of {path} has room for a patch of {size}; choose a smaller size of patches.")
+        raise ValueError(f"No place of {path} has room for a patch of {size}; choose a smaller patch size.")
     return found
 
 
 def _stick_middles(job: "Job", sticks: pd.DataFrame) -> list[list[float]]:
-    """Return places half-way down the sticks on lines that are searched, the longest first."""
+    """Return the middles of the sticks on lines of the index direction, the longest stick first."""
     vertical, ordered = job.volume.dims[2], []
     for _, points in sticks.groupby("stick"):
         if direction_of(points) == job.plan.along:
@@ -112,7 +112,7 @@ def _stick_middles(job: "Job", sticks: pd.DataFrame) -> list[list[float]]:
 
 
 def _spread(horizon: pd.DataFrame, count: int) -> Iterator[list[float]]:
-    """Yield points of a horizon, first some that lie far from each other, then all others in random order."""
+    """Yield points of a horizon: first evenly spaced points of the table, then all others in random order."""
     places = horizon[[*DIRECTIONS, horizon.columns[-1]]].to_numpy(float)
     order = np.linspace(0, len(places) - 1, 2 * count + 1).astype(int)[1::2]
     others = np.random.default_rng(0).permutation(len(places))
@@ -123,27 +123,27 @@ def _spread(horizon: pd.DataFrame, count: int) -> Iterator[list[float]]:
 def score_interpretation(
     job: "Job", path: str | Path, name: str | None = None, *, lines: Sequence[float] | None = None
 ) -> dict[str, Any]:
-    """Score a job against sticks or a horizon of an interpreter.
+    """Return scores of a job against sticks or a horizon of an interpreter.
 
     Parameters
     ----------
     path : path
     name : str, optional
-        The class: of sticks by default the one called fault; a horizon is compared with the top of its largest body.
+        The class; by default the class of faults for sticks. A horizon is compared with the top of its largest body.
     lines : sequence of int, optional
         Survey labels; by default all labelled lines.
 
     Returns
     -------
     dict
-        Of sticks as `stick_scores`, of a horizon as `horizon_misfit`; and ``class``.
+        Scores of `stick_scores` or `horizon_misfit`, and ``class``.
     """
     kind, table = read_interpretation(path, job.volume)
     along = DIRECTIONS[job.plan.along]
     done = job.axes[job.plan.along][sorted(job.labelled)]
     chosen = done if lines is None else np.intersect1d(done, lines)
     if kind == "horizon" and name is None:
-        raise ValueError(f"{path} is a horizon; say with --class of which class it is the top.")
+        raise ValueError(f"{path} is a horizon; give with --class the class whose top it is.")
     name = fault_class(job, name)
     if kind == "sticks":
         mine = pd.Series({stick: direction_of(points) == job.plan.along for stick, points in table.groupby("stick")})

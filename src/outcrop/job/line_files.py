@@ -1,4 +1,4 @@
-"""Files with the labels of confirmed lines: beside the decisions, compressed, named by their digest, never changed."""
+"""Files with the labels of confirmed lines: compressed, named by their digest, never changed."""
 
 import hashlib
 import io
@@ -11,8 +11,8 @@ import numpy as np
 from outcrop.storage.workspace import Damaged, damage, no_link, whole_file
 
 REMEDY = (
-    "it holds the labels of a confirmed line, which is computed without it; put it back from a copy of the job, or "
-    "import decisions that were exported before"
+    "it holds the labels of a confirmed line, which is now computed instead; restore the file from a copy of the job, "
+    "or import decisions that were exported before"
 )
 
 
@@ -22,11 +22,11 @@ class LineLabels(NamedTuple):
     classes: list[str]  # code i + 1 is classes[i]
     traces: np.ndarray  # survey labels, shape (n_traces,)
     samples: np.ndarray  # ms or m, shape (n_samples,)
-    codes: np.ndarray  # uint8, shape (n_traces, n_samples); 0 is open
+    codes: np.ndarray  # uint8, shape (n_traces, n_samples); 0 is not confirmed
 
 
 class LineFiles:
-    """The files of one job.
+    """The files with the labels of the confirmed lines of a job.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class LineFiles:
         return self.folder / f"{name}.npz"
 
     def write(self, labels: LineLabels) -> str:
-        """Store labels and return the name of their file, without its ending."""
+        """Store labels and return the name of their file, without the suffix."""
         out = io.BytesIO()
         traces, samples = (np.asarray(axis, np.float64) for axis in (labels.traces, labels.samples))
         classes = np.array(labels.classes, np.str_)
@@ -58,7 +58,7 @@ class LineFiles:
         return self.put(out.getvalue())
 
     def put(self, data: bytes) -> str:
-        """Store the bytes of a file where they are not stored yet, and return its name."""
+        """Store the bytes of a file if it is missing or damaged, and return its name."""
         name = hashlib.sha256(data).hexdigest()[:32]
         if self.get(name) is None:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class LineFiles:
         return name
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of a file, None where it is lost or damaged."""
+        """Return the bytes of a file, None if it is missing or damaged."""
         try:
             data = self.path(name).read_bytes()
         except OSError:
@@ -75,14 +75,14 @@ class LineFiles:
         return data if hashlib.sha256(data).hexdigest()[:32] == name else None
 
     def read(self, name: str) -> LineLabels:
-        """Return the labels of a file; `Damaged` where it is lost or damaged."""
+        """Return the labels in a file; raise `Damaged` if it is missing or damaged."""
         if not self.path(name).is_file():
             raise Damaged(f"{self.path(name)} is missing; {REMEDY}.")
         with damage(self.path(name), REMEDY):
             return _labels(self.get(name))
 
     def problem(self, name: str) -> str:
-        """Return what is wrong with a file, empty where it is whole; one that did not change is not read again."""
+        """Return the problem with a file, "" if it has none; an unchanged file is not read again."""
         try:
             about = self.path(name).stat()
             stamp = about.st_size, about.st_mtime_ns
@@ -97,11 +97,12 @@ class LineFiles:
         return self._checked[name][1]
 
     def changed(self) -> int:
-        """Return the time at which a file was last added or removed."""
+        """Return the time when a file was last added or removed, in ns."""
         return self.folder.stat().st_mtime_ns if self.folder.is_dir() else 0
 
 
 def _labels(data: bytes | None) -> LineLabels:
+    """Return the labels in the bytes of a file, checked."""
     if data is None:
         raise ValueError("its bytes do not match the digest in its name")
     with np.load(io.BytesIO(data), allow_pickle=False) as stored:
@@ -115,7 +116,7 @@ def _labels(data: bytes | None) -> LineLabels:
 
 
 def is_name(text: object) -> bool:
-    """Return whether a text can name a file: 32 hexadecimal digits.
+    """Return whether a text has the form of a file name: 32 hexadecimal digits.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Options of the stages of a job: defaults, units and checks, once.
+"""Options of the stages of a job, with defaults, units and checks.
 
-Command line, page and Python build these objects; the log of decisions keeps the values that differ from the defaults.
+Command line, page and Python build these objects; decisions hold only values that differ from the defaults.
 """
 
 import math
@@ -21,26 +21,26 @@ from outcrop.retrieval.index import GRID_OPTIONS, index_inputs
 from outcrop.storage.stages import as_json
 
 SIZE = 99  # samples and traces of a patch, as in the paper
-PATCHES = 40_000  # in an index whose step is not given: half a minute on two cores
-PARTS = (9, 6, 4, 3)  # parts of a patch from one to the next, the densest first
+PATCHES = 40_000  # at most, if the step is not given: half a minute on two cores
+PARTS = (9, 6, 4, 3)  # size divided by the automatic step, the densest first
 AUTO = "auto"  # resets an option to its default
 Count = int | str | dict[str, int | str]
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of one stage; ``updated`` keeps every option that is not named."""
+    """Options of one stage."""
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
-        """Build options from the values that a decision holds; refuse names and values that no option has."""
+        """Build options from the values of a decision; refuse unknown names and invalid values."""
         known = {one.name for one in fields(cls)}
         for name in values.keys() - known:
             raise ValueError(f"Option {name!r} is unknown; choose from {', '.join(sorted(known))}.")
         return cls(**values)
 
     def updated(self, **given: Any) -> Self:
-        """Return options with the given values: None keeps a value, ``auto`` resets it to its default."""
+        """Return options with the given values; None keeps a value, ``auto`` resets it to its default."""
         known = {one.name for one in fields(self)}
         for name in given.keys() - known:
             raise ValueError(f"Option {name!r} is unknown; choose from {', '.join(sorted(known))}.")
@@ -49,27 +49,27 @@ class Options:
         return replace(self, **{name: defaults[name] if _is_auto(value) else value for name, value in chosen.items()})
 
     def changed(self) -> dict[str, Any]:
-        """Return the values that differ from the defaults, as JSON keeps them."""
+        """Return the values that differ from the defaults, in the types of JSON."""
         defaults = as_json(asdict(type(self)()))
         return {name: value for name, value in as_json(asdict(self)).items() if value != defaults[name]}
 
 
 @dataclass(frozen=True)
 class IndexOptions(Options):
-    """Which patches are described, and how they are compared.
+    """Options of the index: its patches, and the measure that compares them.
 
     Parameters
     ----------
     size : int or (int, int), optional
-        Height in samples and width in traces; 99, or less where the volume is smaller.
+        Height in samples and width in traces; 99, or less if the volume is smaller.
     step : int or (int, int), optional
-        Samples and traces from one patch to the next; by default as dense as the size of the survey allows.
+        Samples and traces from one patch to the next; by default chosen by the size of the survey.
     every, along, area, between, sample, gain, clip, seed
         As in `PatchGrid`.
     measure : str
         ``encoder``, or ``curvelet-svd`` as in the paper.
     truncate, finest : bool
-        Of ``curvelet-svd``.
+        Options of ``curvelet-svd``.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class IndexOptions(Options):
             value = getattr(self, name)
             parts = [value] if np.ndim(value) == 0 else list(value)
             if value is not None and not (len(parts) in (1, 2) and all(_whole(part) for part in parts)):
-                raise ValueError(f"{name} is {value!r}; give one or two whole numbers from 1 on.")
+                raise ValueError(f"{name} is {value!r}; give one or two whole numbers of 1 or more.")
         if not _whole(self.every):
             raise ValueError(f"every is {self.every!r}; choose 1 (each line) or more.")
         if self.along not in (*DIRECTIONS, "both"):
@@ -120,7 +120,7 @@ class IndexOptions(Options):
             object.__setattr__(self, "between", tuple(str(Path(path).resolve()) for path in paths))
 
     def fitted(self, shape: tuple[int, int, int]) -> Self:
-        """Return these options with the size and the step that fit a survey of a shape.
+        """Return these options with size and step for a survey of a shape.
 
         Examples
         --------
@@ -138,7 +138,7 @@ class IndexOptions(Options):
         return replace(found, step=step)
 
     def patch_count(self, shape: tuple[int, int, int], step: tuple[int, int] | None = None) -> int:
-        """Return about how many patches an index has; missing traces and the area are ignored."""
+        """Return the approximate number of patches of an index; missing traces and the area are ignored."""
         (height, width), step = _pair(self.size), step or _pair(self.step)
         total = 0
         for direction in (0, 1) if self.along == "both" else (int(self.along == "crossline"),):
@@ -151,7 +151,7 @@ class IndexOptions(Options):
         return total
 
     def grid(self, volume: xr.DataArray) -> PatchGrid:
-        """Plan the patches in a volume; refuse what does not fit into it."""
+        """Return the grid of the patches in a volume; refuse patches that do not fit into it."""
         lines, traces, samples = map(len, area_positions(volume, self.area or {}))
         across = {"inline": traces, "crossline": lines}.get(self.along, min(lines, traces))
         height, width = _pair(self.size)
@@ -174,13 +174,13 @@ class IndexOptions(Options):
         return PatchGrid(volume, **{name: getattr(self, name) for name in GRID_OPTIONS})
 
     def inputs(self, volume_digest: str) -> dict[str, Any]:
-        """Return everything that descriptors are made from, for the key of an index."""
+        """Return all inputs of the descriptors, for the key of an index."""
         return index_inputs(volume_digest, as_json(asdict(self)))
 
 
 @dataclass(frozen=True)
 class RetrievalOptions(Options):
-    """How many patches are retrieved.
+    """Options of retrieval: the numbers of patches.
 
     Parameters
     ----------
@@ -196,14 +196,14 @@ class RetrievalOptions(Options):
     def __post_init__(self) -> None:
         for count in self.count.values() if isinstance(self.count, dict) else [self.count]:
             if count != AUTO and not _whole(count):
-                raise ValueError(f"Count is {count}; choose a number of patches from 1 on, or auto.")
+                raise ValueError(f"Count is {count}; choose a number of patches of 1 or more, or auto.")
         if not isinstance(self.per_exemplar, bool):
             raise ValueError(f"per_exemplar is {self.per_exemplar!r}; choose True or False.")
 
 
 @dataclass(frozen=True)
 class LabelOptions(Options):
-    """How labels are made, and which of them are uncertain.
+    """Options of labels: the mapping, and which labels are uncertain.
 
     Parameters
     ----------
@@ -211,13 +211,13 @@ class LabelOptions(Options):
         ``points``, or a name of `outcrop.MAPPERS`.
     seed : int
     step : int, optional
-        Samples and traces between patches, for mappings that take patches of one size; a third of the patch by default.
+        Samples and traces between patches, for mappings that need patches of one size; a third of the patch by default.
     with_jobs : tuple of str
-        Folders of jobs on the same volume, to learn from too.
+        Folders of jobs on the same volume from which the mapper learns too.
     mapper : str, optional
         Key of a mapper that was borrowed from another job.
     min_confidence, max_error : float, optional
-        Samples below a confidence, or as many as would bring more errors than that share, are uncertain.
+        Minimum confidence of a label, or maximum expected share of errors; all other samples are uncertain.
     """
 
     mapping: str = DEFAULT_MAPPING
@@ -232,9 +232,9 @@ class LabelOptions(Options):
         if not isinstance(self.mapping, str) or not (self.mapper is None or isinstance(self.mapper, str)):
             raise ValueError(f"mapping is {self.mapping!r} and mapper {self.mapper!r}; give their names.")
         if not _whole(self.seed, 0, 2**63):
-            raise ValueError(f"seed is {self.seed}; choose a whole number from 0 on.")
+            raise ValueError(f"seed is {self.seed}; choose a whole number of 0 or more.")
         if self.step is not None and not _whole(self.step):
-            raise ValueError(f"step is {self.step}; choose a whole number from 1 on, or auto.")
+            raise ValueError(f"step is {self.step}; choose a whole number of 1 or more, or auto.")
         for name in ("min_confidence", "max_error"):
             value = getattr(self, name)
             if value is not None and not (_number(value) and 0 <= value <= 1):

@@ -1,6 +1,6 @@
-"""A plan: everything that follows from a volume and a list of decisions, before anything is computed.
+"""A plan: options, classes, evidence and stage keys that follow from a volume and decisions, before any computation.
 
-`resolve` is called once per command. A `Plan` is a plain value: stages read it, nothing changes it.
+`resolve` is called once per command. A `Plan` is an immutable value that stages read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,31 +11,31 @@ from typing import Any, NamedTuple, cast
 from outcrop.features.encoder import weights_digest
 from outcrop.job.imports import scope
 from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
-from outcrop.job.state import Exemplar, State, background_of, is_later
+from outcrop.job.state import Exemplar, State, background_of, wins_over_line
 from outcrop.mapping.registry import DEFAULT_MAPPING, POINTS, REMOVED
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.stages import digest
 
-# Versions of the code of a stage: raised when the same inputs would give another result.
+# Versions of the code of a stage, raised when the same inputs give another result.
 TABLE_CODE, MAPPER_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 2, 2, 4
-LEARNT = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # of a stroke, by a mapper
-NEIGHBOURHOOD = "neighbourhood"  # option of a job whose index covers the lines around one only
+LEARNT = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # fields of strokes for mappers
+NEIGHBOURHOOD = "neighbourhood"  # option of a job whose index covers only lines around one line
 
 
 class Stage(NamedTuple):
-    """A result to be computed: its kind, and everything it is made from."""
+    """A result to compute: its kind, and all inputs that determine it."""
 
     kind: str
     inputs: Mapping[str, Any]
 
     @property
     def key(self) -> str:
-        """Return the digest under which the result is stored."""
+        """The digest under which the result is stored."""
         return digest(self.kind, self.inputs)
 
 
 class Joined(NamedTuple):
-    """Another job that is labelled together with this one: its folder, and its plan (None where it is missing)."""
+    """Another job from which the mapper learns too: its folder, and its plan (None if the folder is missing)."""
 
     path: str
     plan: "Plan | None"
@@ -43,25 +43,25 @@ class Joined(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Options with every automatic value filled in, classes, evidence, and the key of every stage.
+    """Options with all automatic values filled in, classes, evidence, and the key of every stage.
 
     Attributes
     ----------
     volume : dict
-        As `known_volume` gives it: digest, shape, dims, source, and how far neighbours reach, in line numbers.
+        From `known_volume`: digest, shape, dims, source, and the reach of neighbours in line numbers.
     state : State
-        Classes, exemplars, verdicts, strokes and answers that are in force: the evidence.
+        Classes, exemplars, verdicts, strokes and audits in force: the evidence.
     codes : dict
-        First name of a class -> its code, also of classes that were removed.
+        First name of a class -> its code, including removed classes.
     index : IndexOptions
-        With the size and the step that fit the survey.
+        Options of the index, with the size and the step fitted to the survey.
     survey : IndexOptions or None
-        Options of the index of the whole survey while `index` covers the lines around one only.
+        Options of the index of the whole survey if `index` covers only lines around one line.
     retrieval : RetrievalOptions
     label : LabelOptions
     joined : tuple of Joined
     across : bool
-        Label the lines of the other direction than that of the index.
+        Label the lines across those of the index.
     """
 
     volume: Mapping[str, Any]
@@ -105,7 +105,7 @@ class Plan:
 
     @cached_property
     def queries(self) -> dict[str, list[Exemplar]]:
-        """Exemplars of every class that has some, by first name; a class without any has its accepted patches."""
+        """Exemplars of every class by its first name; for a class without exemplars, its accepted patches."""
         return self.state.queries()
 
     @cached_property
@@ -120,16 +120,16 @@ class Plan:
 
     @cached_property
     def strokes(self) -> list[dict[str, Any]]:
-        """Strokes of this job and of all joined ones, under the first names of the classes of this job."""
+        """Strokes of this job and of all joined jobs, with the first names of the classes of this job."""
         return [stroke for plan in self._together for stroke in plan.strokes_for(self)]
 
     @property
     def _together(self) -> "list[Plan]":
-        """Return this plan and those of all joined jobs that exist."""
+        """The plans of this job and of all joined jobs that exist."""
         return [self, *(plan for _, plan in self.joined if plan is not None)]
 
     def strokes_for(self, other: "Plan") -> list[dict[str, Any]]:
-        """Return the strokes of this job under the first names of the classes of another one."""
+        """Return the strokes of this job with the first names of the classes of another job."""
         present = self.names | {"erase": "erase"}
         return [
             stroke | {"class": other.firsts.get(present[stroke["class"]], stroke["class"])}
@@ -145,13 +145,13 @@ class Plan:
 
     @cached_property
     def confirmed(self) -> list[Any]:
-        """What confirmed lines are made from: their files, the classes removed since, and the decisions that win."""
+        """Inputs of the confirmed lines: files, classes removed later, and strokes and exemplars that win over them."""
         exemplars = [(one.id, one.scope, [one.name, one.place]) for one in self.state.exemplars if one.place]
         strokes = [(one["id"], scope(one), [one.get("what"), learnt(one)]) for one in self.state.strokes]
         return [
             [
                 *(one[name] for name in ("along", "line", "file", "without")),
-                [what for mark, path, what in [*exemplars, *strokes] if is_later(mark, path, one)],
+                [what for mark, path, what in [*exemplars, *strokes] if wins_over_line(mark, path, one)],
             ]
             for one in self.state.confirmed
         ]
@@ -170,31 +170,31 @@ class Plan:
 
     @cached_property
     def retrieved_stage(self) -> Stage | None:
-        """The retrieved patches; None without an exemplar."""
+        """The retrieved patches; None if no class has an exemplar or an accepted patch."""
         if not self.queries:
             return None
         exemplars = {name: [one.packed or list(one.place or ()) for one in some] for name, some in self.queries.items()}
-        code = TABLE_CODE + bool(self.verdicts["rejected"])  # since 5 a rejected patch is barred from its class alone
+        code = TABLE_CODE + bool(self.verdicts["rejected"])  # from 5 on, only its own class rejects a patch
         made_from = {"index": self.index_stage.key, "code": code, "classes": list(exemplars)}
-        made_from |= {"exemplars": exemplars, "diverse": False, **self.verdicts}  # `diverse` was an option once
+        made_from |= {"exemplars": exemplars, "diverse": False, **self.verdicts}  # `diverse` was an option
         turned = {name: [one.along for one in some] for name, some in self.queries.items()}
         if any(along not in (None, "inline") for some in turned.values() for along in some):
             made_from["along"] = turned
         made_from |= {"count": self.retrieval.count, "per_exemplar": self.retrieval.per_exemplar}
         if "near" in self.volume:
             made_from["near"] = self.volume["near"]
-        if self.background not in (None, "other"):  # ranking took "other" for the background before jobs named theirs
+        if self.background not in (None, "other"):  # keys of earlier versions lack the background
             made_from["background"] = self.background
         return Stage("retrieved", made_from)
 
     @property
     def by_points(self) -> bool:
-        """Whether the mapping learns from points and the survey, without retrieved patches."""
+        """Whether the mapping is ``points``, which learns from points and the survey, without retrieved patches."""
         return bool(self.label.mapping == POINTS)
 
     @cached_property
     def clicks(self) -> list[tuple[str, tuple[float, ...], str]]:
-        """Class, place and kind (click, accept or reject) of every exemplar and verdict, also of joined jobs."""
+        """Class, place and kind (click, accept or reject) of every exemplar and verdict, including joined jobs."""
         found = []
         for plan in self._together:
             shown = [(one.name, one.place, "click") for one in plan.state.exemplars if one.place]
@@ -206,7 +206,7 @@ class Plan:
 
     @cached_property
     def survey_stage(self) -> Stage:
-        """A sample of the survey that a mapping by points learns from."""
+        """The sample of the survey that the mapping ``points`` learns from."""
         scaling = {name: getattr(self.index, name) for name in ("gain", "clip")}
         scaling |= {"along": self.along, "area": self.area, "seed": self.label.seed}
         return Stage(
@@ -215,19 +215,19 @@ class Plan:
 
     @cached_property
     def points_stage(self) -> Stage | None:
-        """The mapper that learns from points; None where no class is shown."""
+        """The mapper that learns from points; None if no class has a click, a stroke or a confirmed line."""
         strokes = [learnt(stroke) for stroke in self.strokes]
         if not any(kind != "reject" for *_, kind in self.clicks) and not strokes and not self.confirmed:
             return None
         inputs = {"survey": self.survey_stage.key, "clicks": self.clicks, "strokes": strokes, "code": POINTS_CODE}
-        missing = [path for path, plan in self.joined if plan is None]  # refused when the mapper is fitted
+        missing = [path for path, plan in self.joined if plan is None]  # fitting raises ValueError for them
         inputs |= {"missing": missing} if missing else {}
         inputs |= {"confirmed": self.confirmed} if self.confirmed else {}
         return Stage("mapper", inputs | {"background": self.background, "classes": list(self.names)})
 
     @cached_property
     def mapper_stage(self) -> Stage | None:
-        """The mapper; None where nothing can be learnt, or a mapper is borrowed."""
+        """The mapper; None if there is no evidence, or if the mapper is borrowed from another job."""
         if self.label.mapper:
             return None
         if self.by_points:
@@ -247,31 +247,31 @@ class Plan:
 
     @property
     def mapper_key(self) -> str | None:
-        """Key of the mapper; None where nothing can be learnt yet."""
+        """Key of the mapper; None if there is no evidence yet."""
         return self.label.mapper or (self.mapper_stage and self.mapper_stage.key)
 
     @cached_property
     def votes_stage(self) -> Stage | None:
-        """The votes of the lines; None where nothing can be learnt yet."""
+        """The votes of the lines; None if there is no evidence yet."""
         if self.mapper_key is None:
             return None
         grid = {name: getattr(self.index, name) for name in ("along", "gain", "clip")} | {"area": self.area}
         if self.across:
             grid["along"] = DIRECTIONS[self.along]
         plain = {"grid": grid, "code": VOTES_CODE}
-        if not self.by_points:  # votes of overlapping patches; lines beside a line voted on it once
+        if not self.by_points:  # `across`: lines that vote
             plain = {"grid": grid | {"size": self.index.size}, "step": self.label.step, "across": 1, "code": VOTES_CODE}
         return Stage("votes", {"mapper": self.mapper_key, "volume": self.volume["digest"], **plain})
 
     @property
     def area(self) -> dict[str, Any] | None:
-        """Area of interest; that of the whole survey while patches are searched around one line only."""
+        """Area of interest of the whole survey, also if the index covers only lines around one line."""
         area = self.index.area if self.survey is None else self.survey.area
         return area and {name: [float(end) for end in ends] for name, ends in area.items()}
 
     @property
     def keys(self) -> dict[str, str | None]:
-        """Key of every stage, None where it cannot be made yet."""
+        """Key of every stage, None if it has no inputs yet."""
         stages = {"index": self.index_stage, "retrieved": self.retrieved_stage, "votes": self.votes_stage}
         keys = {name: stage and stage.key for name, stage in stages.items()}
         return {"volume": self.volume["digest"], **keys, "mapper": self.mapper_key}
@@ -287,17 +287,17 @@ class Chosen:
 
 
 def resolve(volume: Mapping[str, Any], state: State, codes: Mapping[str, int], joined: Sequence[Joined] = ()) -> Plan:
-    """Resolve what is known of a volume and the decisions in force into a plan.
+    """Return the plan that follows from a volume and the state of a job.
 
     Parameters
     ----------
     volume : dict
-        As `known_volume` gives it.
+        From `known_volume`.
     state : State
     codes : dict
         First name of a class -> its code.
     joined : sequence of Joined
-        Jobs that are labelled together with this one.
+        Jobs from which the mapper learns too.
     """
     chosen = chosen_options(state)
     mark = state.options.get(NEIGHBOURHOOD) or {}
@@ -315,7 +315,7 @@ def resolve(volume: Mapping[str, Any], state: State, codes: Mapping[str, int], j
 
 
 def chosen_options(state: State) -> Chosen:
-    """Return the options that decisions hold."""
+    """Return the options that a state holds."""
     chosen = state.options
     label = dict(chosen.get("label", {}))
     label["with_jobs"] = label.pop("with", ())
@@ -329,7 +329,7 @@ def chosen_options(state: State) -> Chosen:
 
 
 def option_values(index: IndexOptions, retrieval: RetrievalOptions, label: LabelOptions) -> dict[str, Any]:
-    """Return options as decisions hold them; None stands for the default."""
+    """Return options in the form of decisions; None stands for the default."""
     kept = label.changed()
     limits = {name: kept.pop(name) for name in ("min_confidence", "max_error") if name in kept}
     if "with_jobs" in kept:
@@ -344,5 +344,5 @@ def option_values(index: IndexOptions, retrieval: RetrievalOptions, label: Label
 
 
 def learnt(stroke: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a stroke that a mapper learns from."""
+    """Return the fields of a stroke that a mapper learns from."""
     return {name: stroke[name] for name in LEARNT if name in stroke}

@@ -1,35 +1,35 @@
-"""What the decisions of a job add up to: classes, exemplars, verdicts, strokes, options."""
+"""The state of a job, replayed from its decisions: classes, exemplars, verdicts, strokes, options."""
 
 import bisect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from outcrop.job.imports import Entry, Scope, holding, scope
+from outcrop.job.imports import Entry, Scope, entries_in_force, scope
 from outcrop.job.inputs import unpack
 from outcrop.mapping.confidence import find_background
 
 
 class Exemplar(NamedTuple):
-    """A patch that an interpreter chose: the one centred at a place, or a picture."""
+    """A patch that an interpreter chose as an example of a class: its centre, or a picture."""
 
     id: str
-    name: str  # of its class
+    name: str  # first name of its class
     place: tuple[float, ...] | None
-    packed: str | None = None  # the picture as the decision has it; see `inputs.pack`
+    packed: str | None = None  # the picture as text; see `inputs.pack`
     scope: Scope = ()  # files through which it was imported
-    along: str | None = None  # direction of an accepted patch; None: that of the index
+    along: str | None = None  # direction of an accepted patch; None: the direction of the index
 
     @property
     def patch(self) -> Any:
-        """As `outcrop.retrieve` takes it: the place, with its direction where that is known, or the picture."""
+        """The place, with the direction if it is known, or the picture: an input of `outcrop.retrieve`."""
         if self.packed is not None:
             return unpack(self.packed)
         return self.place if self.place is None or self.along is None else (*self.place, self.along)
 
 
 class Verdict(NamedTuple):
-    """Yes or no to a retrieved patch."""
+    """A verdict on a retrieved patch: accepted or rejected."""
 
     name: str
     place: tuple[float, ...]
@@ -47,12 +47,12 @@ class State(NamedTuple):
     strokes: list[Entry]
     options: dict[str, Any]
     audits: list[Entry]  # the last answer to each question
-    confirmed: list[Entry]  # with `older`, ids of earlier strokes and exemplars, and `without`, classes removed since
+    confirmed: list[Entry]  # with `older`: ids of earlier strokes and exemplars, `without`: classes removed later
 
     def queries(self) -> dict[str, list[Exemplar]]:
-        """Return the exemplars of every class that has some, in the order of the classes.
+        """Return the exemplars of every class, in the order of the classes.
 
-        A class without any is looked for by its accepted patches.
+        For a class without exemplars its accepted patches are returned; a class without either is left out.
         """
         accepted = [Exemplar("", one.name, one.place, along=one.along) for one in self.verdicts if one.accept]
         found = {
@@ -62,15 +62,15 @@ class State(NamedTuple):
         return {name: some for name, some in found.items() if some}
 
     def first_name(self, name: str) -> str | None:
-        """Return the first name of the class that has this name now, None where no class has it."""
+        """Return the first name of the class with a present name, None if no class has this name."""
         return next((key for key, facts in self.classes.items() if facts["name"] == name), None)
 
 
 def acts(entries: Iterable[Entry]) -> tuple[list[list[str]], list[list[str]]]:
     """Return the ids of the acts of a person that can be undone, and of the acts to redo; the next one is last."""
-    past: dict[str, list[str]] = {}  # acts by their first id, as everywhere here
+    past: dict[str, list[str]] = {}  # first id of an act -> its ids, also below
     future: dict[str, list[str]] = {}
-    before: dict[str, list[str]] = {}  # what could be redone before the last act
+    before: dict[str, list[str]] = {}  # acts that could be redone before the last act
     for entry in entries:
         if entry["what"] == "undo":
             for one in entry["of"]:
@@ -93,7 +93,7 @@ def acts(entries: Iterable[Entry]) -> tuple[list[list[str]], list[list[str]]]:
 
 @dataclass
 class Replay:
-    """A state while entries are replayed: verdicts by place and direction, audits by question."""
+    """A state during replay: verdicts by place and direction, audits by question."""
 
     classes: dict[str, dict[str, Any]] = field(default_factory=dict)
     exemplars: list[Exemplar] = field(default_factory=list)
@@ -106,22 +106,22 @@ class Replay:
 
 def fold(entries: Sequence[Entry]) -> State:
     """Replay entries into the current state."""
-    holds = holding(entries)
+    in_force = entries_in_force(entries)
     state = Replay()
-    decided: set[Scope] = set()  # scopes that have decided something so far
+    decided: set[Scope] = set()  # scopes with a decision so far
     for entry in entries:
         path = scope(entry)
-        if (path, entry["id"]) not in holds or entry["what"] not in FOLDS:
+        if (path, entry["id"]) not in in_force or entry["what"] not in FOLDS:
             continue
         if entry["what"] != "set" or all(other[: len(path)] == path for other in decided):
-            FOLDS[entry["what"]](state, entry)  # options are taken over where nothing else was decided
+            FOLDS[entry["what"]](state, entry)  # imported options count only if no other scope has decided
         decided.add(path)
     verdicts, audits = list(state.verdicts.values()), list(state.audits.values())
     return State(state.classes, state.exemplars, verdicts, state.strokes, state.options, audits, state.confirmed)
 
 
 def background_of(state: State) -> str | None:
-    """Return the first name of the class that may appear in any patch: as decided, or recognised by its name."""
+    """Return the first name of the class that may appear in any patch, as chosen or recognised by its name."""
     chosen: str | None = state.options.get("background")
     if chosen in state.classes:
         return chosen
@@ -129,10 +129,10 @@ def background_of(state: State) -> str | None:
     return find_background(list(state.classes)) if found is None else state.first_name(found)
 
 
-def is_later(mark: str, path: Scope, entry: Entry) -> bool:
+def wins_over_line(mark: str, path: Scope, entry: Entry) -> bool:
     """Return whether a stroke or an exemplar, given by id and scope, wins over a confirmed line.
 
-    What was decided in a job wins over what was imported into it; otherwise the later decision wins.
+    Decisions of a job win over decisions imported into it; within one scope the later decision wins.
     """
     its = scope(entry)
     if path != its and its == path[: len(its)]:
@@ -143,7 +143,7 @@ def is_later(mark: str, path: Scope, entry: Entry) -> bool:
 
 
 def _acts_on(entry: Entry, path: Scope) -> bool:
-    """Return whether an entry may change what came through some files: its own, and what was imported into them."""
+    """Return whether an entry may change decisions of a scope: of its own scope, and of imports into it."""
     return path[: len(scope(entry))] == scope(entry)
 
 
@@ -191,18 +191,18 @@ def _exemplar(state: Replay, entry: Entry) -> None:
         state.exemplars.append(Exemplar(entry["id"], entry["class"], place, entry.get("picture"), scope(entry)))
     for one in known:
         if _acts_on(entry, one.scope):
-            _is_newer(state, one.id)
+            _win_over_lines(state, one.id)
 
 
 def _move(state: Replay, entry: Entry) -> None:
     for i, one in enumerate(state.exemplars):
         if one.id == entry["of"] and _acts_on(entry, one.scope):
             state.exemplars[i] = one._replace(place=tuple(entry["place"]))
-            _is_newer(state, one.id)
+            _win_over_lines(state, one.id)
 
 
-def _is_newer(state: Replay, exemplar: str) -> None:
-    """Let an exemplar win over the lines that were confirmed before this entry."""
+def _win_over_lines(state: Replay, exemplar: str) -> None:
+    """Let an exemplar win over all lines confirmed so far."""
     for line in state.confirmed:
         line["older"].discard(exemplar)
 
@@ -233,11 +233,11 @@ def _stroke(state: Replay, entry: Entry) -> None:
 
 
 def _insert(entries: list[Entry], entry: Entry) -> None:
-    """Add a stroke or a confirmed line: what was decided in this job lies on top of what was imported."""
+    """Add a stroke or a confirmed line: above all imported ones if it was decided in this job."""
     path, below = scope(entry), len(entries)
     if len(path) == 1:
         below = bisect.bisect_left(entries, True, key=lambda one: not scope(one))
-    elif path:  # an import of an import lies below what was decided where it was imported first
+    elif path:  # an import of an import lies below the decisions of the job that imported it first
         above = (i for i, one in enumerate(entries) if scope(one) != path and scope(one) == path[: len(scope(one))])
         below = next(above, below)
     entries.insert(below, entry)
