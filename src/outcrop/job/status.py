@@ -226,6 +226,6 @@ def in_use(job: "Job") -> set[tuple[str, str | None]]:
         keys |= {("survey", one.survey_stage.key), ("mapper", one.mapper_key), ("votes", one.keys["votes"])}
     keys |= {("votes", key) for key in vote_keys(job, plan).values()}
     keys |= {(kind, job.stages.last(kind)) for kind in ("net", "faults")}
-    if not job.indexed:  # the last index may come from `build_index` without a job
+    if not job.indexed:  # made by build_index alone
         keys.add(("index", job.stages.last("index")))
     return keys
