@@ -96,7 +96,7 @@ def import_file(job: "oc.Job", path: Path, name: Text, what: str) -> None:
 
 
 def undo_or_redo(job: "oc.Job", what: str) -> None:
-    """Undo or redo, and show the changed decisions; if there are none, name the author of the last decision."""
+    """Undo or redo, and show the changed decisions; if no decision is left, name the author of the last one."""
     done = job.undo() if what == "undo" else job.redo()
     table = job.decisions
     if done:
