@@ -20,7 +20,7 @@ DATA = os.environ.get("OUTCROP_DATA")
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    """A synthetic volume and its index."""
+    """Write a synthetic volume and index it; return their folder."""
     folder = tmp_path_factory.mktemp("cli")
     datasets.write_synthetic(folder / "v.sgy", (12, 120, 128), seed=1)
     command = [sys.executable, "-m", "outcrop", "index", folder / "v.sgy", "-o", folder / "v.outcrop", "--size", "48"]

@@ -1,6 +1,6 @@
 """Run a quick check of changes: style, types, import order, vocabulary, and the tests of changed modules.
 
-``python tools/check.py [REVISION]`` compares the working tree with a revision, by default `main` where it exists and is
+``python tools/check.py [REVISION]`` compares the working tree with a revision, by default `main` if it exists and is
 not the current commit, otherwise `HEAD`. It runs the doctests of the changed modules, the changed test files, and a few
 test files that import changed modules; `--print` only lists them. ``make test`` runs all tests.
 """

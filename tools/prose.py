@@ -1,8 +1,8 @@
-"""Draw texts of the package at random for readers to judge, and find words that the project does not use.
+"""Draw texts of the package at random for readers to judge, and list unwanted phrases.
 
 ``python tools/prose.py --seed 0`` prints docstrings, help texts of the command line and messages with file and line;
-``--source FOLDER`` draws from another checkout. ``python tools/prose.py --check [FILE ...]`` lists every word or phrase
-of `BETTER` in code, tests and documentation with the better word, and exits with 1 where it finds one.
+``--source FOLDER`` draws from another checkout. ``python tools/prose.py --check [FILE ...]`` lists every phrase of
+`BETTER` in code, tests and documentation with a better one; the exit code is 1 if there is any.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# phrase, as a regular expression of words -> the better word
+# unwanted phrase, as a regular expression of words -> better phrase
 BETTER = {
     "told|telling": "given, recognised, distinguished, informative",
     "what is there|which it is|what holds|what was done": "name the object",
@@ -59,7 +59,7 @@ PATTERNS = {pattern_of(phrase): better for phrase, better in BETTER.items()}
 
 
 def unused_words(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the line, the phrase and the better word of every phrase in a text that the project does not use.
+    """Yield line, phrase and better phrase for every unwanted phrase in a text.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def unused_words(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def written_files(root: Path) -> list[Path]:
-    """Return the files of code, tests and documentation, without this one."""
+    """Return the files of code, tests and documentation, without this file."""
     found = [path for path in root.glob("*.md") if path.name != "CHANGELOG.md"]
     for folder in ("src", "tests", "tests_app", "tools", "benchmarks", "docs"):
         found += [path for ending in ("py", "js", "md", "toml") for path in (root / folder).rglob(f"*.{ending}")]
@@ -80,7 +80,7 @@ def written_files(root: Path) -> list[Path]:
 
 
 def check(files: list[Path]) -> int:
-    """Print every unused word in files, and return their number."""
+    """Print every unwanted phrase in files, and return their number."""
     count = 0
     for path in files:
         for line, phrase, better in sorted(unused_words(path.read_text(encoding="utf-8"))):
@@ -90,12 +90,12 @@ def check(files: list[Path]) -> int:
 
 
 def name_of(function: ast.expr) -> str:
-    """Return the last name of what is called: ``say`` of ``self.work.say``."""
+    """Return the last part of the name of a called function: ``say`` for ``self.work.say``."""
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def texts_of(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and text of the strings in a piece of code, the outermost of nested ones, values in braces."""
+    """Yield line and text of the outermost strings in a piece of code, with values in braces."""
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str):
             yield node.lineno, node.value
@@ -111,12 +111,12 @@ def texts_of(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def is_sentence(text: str) -> bool:
-    """Return whether a string reads as a sentence."""
+    """Return whether a string looks like a sentence."""
     return text[:1].isupper() and len(text.split()) > 3 and not re.search("[<;]", text)
 
 
 def help_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield line and help text of the options and arguments of commands, each behind its name."""
+    """Yield line and help text of the options and arguments of commands, each after its name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.arg | ast.Assign):
             name = node.arg if isinstance(node, ast.arg) else ast.unparse(node.targets[0])
@@ -129,7 +129,7 @@ def help_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield line and text of strings that are raised or shown, and of all other strings that read as sentences."""
+    """Yield line and text of strings that are raised or shown, and of other strings that are sentences."""
     for node in ast.walk(tree):
         shown = isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and name_of(node.func) in SPEAKING)
         if shown or isinstance(node, ast.JoinedStr | ast.Constant):
@@ -157,7 +157,7 @@ def texts(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
 
 
 def drawn(source: Path, seed: int, counts: dict[str, int]) -> Iterator[str]:
-    """Yield texts of a checkout drawn at random, of every kind as many as asked for."""
+    """Yield texts of a checkout drawn at random: a given number of each kind."""
     found: dict[str, list[str]] = {kind: [] for kind in counts}
     for path in sorted((source / "src" / "outcrop").rglob("*.py")):
         for kind, line, text in texts(ast.parse(path.read_text(encoding="utf-8"))):
@@ -169,7 +169,7 @@ def drawn(source: Path, seed: int, counts: dict[str, int]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Draw texts, or check files."""
+    """Print texts drawn at random, or check files."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--source", type=Path, default=ROOT, help="the checkout to draw from")
     parser.add_argument("--seed", type=int, default=0)
