@@ -274,7 +274,7 @@ def array_part(array: Any) -> Part:
     _, axes, _, _ = name_axes([None] * array.ndim)
     shape = [1 if axis is None else array.shape[axis] for axis in axes]
     if array.dtype.kind not in "biuf" or shape[0] != 1 or 0 in shape:
-        raise ValueError(f"{array.path} holds {array.dtype} of shape {array.shape}; give (time, traces) of one line.")
+        raise ValueError(f"{array.path} holds {array.dtype} of shape {array.shape}; give one line as (time, traces).")
     inlines, crosslines, samples = map(np.arange, shape)
     read = functools.partial(take_block, array, axes)
     return Part(array.path, inlines, crosslines, samples.astype(np.float64), read=read, live=np.ones(shape[:2], bool))

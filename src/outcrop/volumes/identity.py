@@ -309,7 +309,7 @@ def reopen(job: str | Path) -> xr.DataArray:
 
 
 def lost_volume(job: str | Path, known: dict[str, Any]) -> str:
-    """Return the message for a volume that is neither at its recorded path nor at that relative to its job."""
+    """Return the message for a volume that is neither at its recorded path nor at the one relative to the job."""
     return f"The volume of {job} is no longer at {known['source']}; say where it is: {how_to_give(job)}."
 
 
@@ -395,7 +395,7 @@ def checked_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
 
 
 def _selection(key: Line) -> tuple[Any, ...]:
-    """Index of a line, given as (direction, position)."""
+    """Return the index of a line, given as (direction, position)."""
     return (slice(None),) * key[0] + (key[1],)
 
 

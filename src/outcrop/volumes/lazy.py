@@ -71,7 +71,8 @@ class LazyVolume(BackendArray):
         except (ValueError, OSError):
             raise
         except Exception as error:  # decoders raise any type of error on damaged data
-            raise OSError(f"Part of the volume cannot be read ({type(error).__name__}: {error}).") from error
+            why = f"Part of the volume cannot be read ({type(error).__name__}: {error})"
+            raise OSError(f"{why}; check the file, or copy it again from its origin.") from error
         block = np.asarray(block, self.dtype)
         return block[tuple(0 if isinstance(k, numbers.Integral) else slice(None) for k in key)]
 
@@ -141,7 +142,8 @@ class NpyFile:
         try:
             mapped: Array = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError) as error:
-            raise ValueError(f"{self.path} is not an array of numbers that NumPy can map ({error}).") from None
+            why = f"{self.path} is not an array of numbers that NumPy can map ({error})"
+            raise ValueError(f"{why}; write one with numpy.save.") from None
         return mapped
 
 

@@ -125,7 +125,7 @@ def filling(layout: Layout, size: int, *, starts: list[int], counts: Iterable[in
 
 
 def headers_agree(file: BinaryIO, layout: Layout) -> bool:
-    """Return whether most of some traces all over the file state sample count and interval of the first trace."""
+    """Return whether most of 16 traces spread over the file state sample count and interval of the first trace."""
     numbers = np.linspace(0, layout.n_traces - 1, min(16, layout.n_traces)).astype(np.int64)
     stated = [trace_records(file, layout, n, n + 1)["header"].tobytes()[114:118] for n in numbers.tolist()]
     return any(stated[0]) and stated.count(stated[0]) > 0.75 * len(stated)

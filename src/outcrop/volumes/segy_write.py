@@ -200,5 +200,6 @@ def trace_places(
         places = origin + inline * inline_step + np.asarray(crosslines)[:, None] * crossline_step
     places = np.asarray(np.rint(100 * places))
     if np.abs(places).max() > np.iinfo(np.int32).max:
-        raise ValueError(f"X and Y reach {np.abs(places).max() / 100:.0f} m, more than SEG-Y headers hold in cm.")
+        reach = np.abs(places).max() / 100
+        raise ValueError(f"X and Y reach {reach:.0f} m, more than SEG-Y headers hold in cm; check bin size and grid.")
     return places.T

@@ -60,7 +60,7 @@ class Traces:
         return table[np.ix_(down.ravel(), across.ravel())]
 
     def block(self, rows: Array, columns: Array) -> Array:
-        """Return the table of ascending rows and columns."""
+        """Return the table of trace numbers at ascending rows and columns."""
         if not rows.size or not columns.size:
             return np.empty((rows.size, columns.size), np.int64)
         numbers, at_row, at_column = self.inside(rows, columns)
