@@ -213,7 +213,7 @@ def test_tops_of_geobodies_are_drawn_on_the_section(panel):
     panel.show()
     assert (
         panel.old.visible
-        and "older labels" in panel.old.text
+        and "out of date" in panel.old.text
         and int(panel.lines["tops"].data["colour"][0][7:], 16) < 128
     )
     panel.viewer.hidden = {"fault"}

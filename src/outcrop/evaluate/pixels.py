@@ -170,7 +170,9 @@ def _recode(section: np.ndarray, table: dict[int, Any], names: list[Any], what: 
         out[section == code] = 1 + names.index(name)
     if out.min(initial=0) < 0:
         unknown = section[out < 0][0]
-        raise ValueError(f"No name is given for code {unknown} in the {what}, only for {sorted(table)}; name all codes.")
+        raise ValueError(
+            f"No name is given for code {unknown} in the {what}, only for {sorted(table)}; name all codes."
+        )
     return out
 
 
