@@ -47,19 +47,19 @@ def blobs(shape=(13, 17, 19), *, seed=0, share=0.25):
 def test_streamed_bodies_equal_bodies_of_the_whole_volume(along, seed, memory):
     """Slabs of 1 line, of 3 and of all lines give the same geobodies as one call on the whole volume."""
     codes = blobs(seed=seed)
-    sure = np.random.default_rng(seed).integers(0, 256, codes.shape, np.uint8)
-    labels = labels_of(codes, confidence=sure)
+    confidence = np.random.default_rng(seed).integers(0, 256, codes.shape, np.uint8)
+    labels = labels_of(codes, confidence=confidence)
     numbers, count = ndimage.label(codes == 2)
     found = find_bodies(labels, "salt dome", min_samples=1, along=along, memory=memory)
     sizes = np.bincount(numbers.ravel())[1:]
     assert len(found.table) == count > 5
     assert found.table["samples"].tolist() == sorted(sizes, reverse=True)
-    whole = ndimage.find_objects(numbers)
+    boxes = ndimage.find_objects(numbers)
     key = ["samples", "inline_first", "inline_last", "crossline_first", "crossline_last", "time_first", "time_last"]
     slow = [
         (size, 100 + 2 * box[0].start, 100 + 2 * (box[0].stop - 1), 300 + box[1].start, 300 + box[1].stop - 1,
-         max(box[2].start, 0), box[2].stop - 1, round(sure[numbers == i].mean() / 255, 9))
-        for i, (size, box) in enumerate(zip(sizes, whole, strict=True), 1)
+         max(box[2].start, 0), box[2].stop - 1, round(confidence[numbers == i].mean() / 255, 9))
+        for i, (size, box) in enumerate(zip(sizes, boxes, strict=True), 1)
     ]  # fmt: skip
     ours = found.table.assign(  # between two samples: the sample below a top, the sample above a base
         time_first=np.ceil((found.table["time_first"] - 40) / STEP - 1e-4),
@@ -141,8 +141,8 @@ def test_surfaces_lie_between_the_samples_where_votes_tie():
     salt = np.clip(0.3 + 0.15 * np.minimum(sample - top, base - sample), 0.02, 0.58)
     score = np.round(255 * np.stack([0.6 - salt, salt, 0 * salt + 0.2, 0 * salt + 0.2])).astype(np.uint8)
     label = (1 + score.argmax(axis=0)).astype(np.uint8)
-    sure = score.max(axis=0)
-    labels = labels_of(label, confidence=sure)
+    confidence = score.max(axis=0)
+    labels = labels_of(label, confidence=confidence)
     labels["score"] = ("class", "inline", "crossline", "time"), score
     labels.attrs["classes"] = ["other", "salt dome", "chaotic", "fault"]
     for side, true in (("top", top), ("base", base)):
@@ -157,8 +157,8 @@ def test_confidence_alone_places_a_surface_between_two_classes():
     line, trace, sample = np.ogrid[: shape[0], : shape[1], : shape[2]]
     top = 12.2 + 0.31 * line + 0.173 * trace
     salt = np.clip(0.5 + 0.2 * (sample - top), 0.0, 1.0)
-    sure = np.round(255 * np.maximum(salt, 1 - salt)).astype(np.uint8)
-    labels = labels_of(np.where(salt > 0.5, 2, 1).astype(np.uint8), confidence=sure)
+    confidence = np.round(255 * np.maximum(salt, 1 - salt)).astype(np.uint8)
+    labels = labels_of(np.where(salt > 0.5, 2, 1).astype(np.uint8), confidence=confidence)
     error = (oc.surface(labels, "salt dome").values - 40) / STEP - top[..., 0]
     assert np.sqrt(np.mean(error**2)) < 0.03
     hard = (oc.surface(labels[["label"]], "salt dome").values - 40) / STEP - top[..., 0]
@@ -299,8 +299,8 @@ def labelled(tmp_path_factory):
     places = datasets.exemplars(oc.open_volume(truth).astype("uint8"), 32, min_share=0.5, seed=0)
     with oc.Job(folder / "v.outcrop", volume=folder / "v.sgy") as job:
         job.choose_index(size=32)
-        for name, some in places.items():
-            job.add_exemplar(name, some[0])
+        for name, positions in places.items():
+            job.add_exemplar(name, positions[0])
         job.label()
     return folder
 
@@ -460,5 +460,5 @@ def test_a_job_along_crosslines_is_fused_with_its_inlines(job):
     codes = np.array([job.classes[name] for name in names])
     np.testing.assert_array_equal(labels["label"][:, 11].values, codes[around(both).argmax(axis=0)])
     samples = {name: int((labels["label"] == code).sum()) for name, code in job.classes.items()}
-    for name, some in found.table.groupby("class"):
-        assert some["samples"].sum() == samples[name]
+    for name, rows in found.table.groupby("class"):
+        assert rows["samples"].sum() == samples[name]

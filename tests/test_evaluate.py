@@ -185,7 +185,7 @@ def test_band_around_boundaries_is_left_out():
         ([[1, 2]], [[0, 0]], None, "every code is 0"),
         ([[1, 3]], [[1, 2]], ["a", "b"], "code 3"),
         ([[1, -2]], [[1, 2]], ["a", "b"], "code -2"),
-        ([[1, 2]], [[1, np.nan]], ["a", "b"], "truth hold code nan"),
+        ([[1, 2]], [[1, np.nan]], ["a", "b"], "code nan in the truth"),
     ],
 )
 def test_pixel_scores_refuse(labels, truth, classes, words):

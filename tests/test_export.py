@@ -164,8 +164,8 @@ def test_confidence_and_scores_are_written_in_percent(tmp_path, format):
     shares = labels.assign(score=labels["score"] / np.float32(255))
     tolerance = 0.5 if format == 8 else 1e-4  # half a percent; IBM holds 21 bits
     cases = [("confidence", labels, labels["confidence"]), ("score:fault", labels, labels["score"][2])]
-    for what, some, values in [*cases, ("score:fault", shares, labels["score"][2])]:
-        export_segy(some, tmp_path / "b.sgy", like=source, what=what, format=format)
+    for what, exported, values in [*cases, ("score:fault", shares, labels["score"][2])]:
+        export_segy(exported, tmp_path / "b.sgy", like=source, what=what, format=format)
         assert_like(source, tmp_path / "b.sgy", values * (100 / 255), format=format, tolerance=tolerance)
         assert sorted(os.listdir(tmp_path)) == ["a.sgy", "b.sgy"]
 
@@ -226,9 +226,9 @@ def test_exports_hold_their_provenance(tmp_path):
     export_segy(labels, tmp_path / "b.sgy")
     assert not (tmp_path / "b.sgy.provenance.json").exists()
     volume = open_volume(np.random.default_rng(0).random((3, 4, 5)).astype("f4")).assign_attrs(scaled=True)
-    some = labels.assign_coords({name: volume[name].values for name in volume.dims})
+    exported = labels.assign_coords({name: volume[name].values for name in volume.dims})
     grid = PatchGrid(volume, size=4, step=1)
-    export_training_set(some, tmp_path / "set", volume=volume, grid=grid, provenance=origin)
+    export_training_set(exported, tmp_path / "set", volume=volume, grid=grid, provenance=origin)
     assert json.loads((tmp_path / "set" / "provenance.json").read_text()) == origin
 
 
@@ -237,9 +237,9 @@ def test_lines_without_labels_become_zero(tmp_path):
     source = write_by_segyio(tmp_path / "a.sgy", np.zeros((12, 5)))
     full = labels_for(source)
     for traces, samples in [(slice(1, 3), slice(2, 5)), ([0, 1, 3], [4, 0, 1]), ([3, 0], slice(None))]:
-        some = full.isel(inline=[1], crossline=traces, time=samples)
-        export_segy(some, tmp_path / "b.sgy", like=source)
-        expected = some["label"].reindex_like(full["label"], fill_value=0)
+        part = full.isel(inline=[1], crossline=traces, time=samples)
+        export_segy(part, tmp_path / "b.sgy", like=source)
+        expected = part["label"].reindex_like(full["label"], fill_value=0)
         assert_like(source, tmp_path / "b.sgy", expected, format=5)
         assert int(expected.sum()) > 0
     strangers = full.assign_coords(inline=INLINES + 1)
@@ -419,9 +419,9 @@ def test_a_training_set_is_read_back_unchanged(tmp_path, survey, format, along):
             section = labels.isel({place.along: line})
             window = section.isel({section["label"].dims[0]: slice(trace, trace + 12), "time": slice(top, top + 16)})
             np.testing.assert_array_equal(mask, window["label"].values.T)
-            sure = np.where(labelled(window["label"]), window["confidence"], 0).T / 255
-            np.testing.assert_allclose(weight, sure, atol=1e-6)
-            assert place.confidence == pytest.approx(sure[labelled(mask)].mean(), abs=1e-4)
+            confidence = np.where(labelled(window["label"]), window["confidence"], 0).T / 255
+            np.testing.assert_allclose(weight, confidence, atol=1e-6)
+            assert place.confidence == pytest.approx(confidence[labelled(mask)].mean(), abs=1e-4)
             seen += 1
     assert (image.dtype, mask.dtype, weight.dtype) == (torch.float32, torch.int64, torch.float32)
     assert (image.shape, mask.shape, weight.shape) == ((1, 16, 12), (16, 12), (16, 12))
@@ -451,18 +451,18 @@ def test_only_labelled_patches_are_exported(tmp_path, survey):
     """Labels of a part of three lines give patches inside this part; without confidence, weights are 1."""
     volume, labels = survey
     grid = PatchGrid(volume, size=16, step=8)
-    some = labels["label"].isel(inline=[3, 40, 80], crossline=slice(0, 32)).assign_attrs(classes=CLASSES)
-    some[1] = 0
-    manifest = export_training_set(some, tmp_path / "set", volume=volume, grid=grid)
+    part = labels["label"].isel(inline=[3, 40, 80], crossline=slice(0, 32)).assign_attrs(classes=CLASSES)
+    part[1] = 0
+    manifest = export_training_set(part, tmp_path / "set", volume=volume, grid=grid)
     assert set(manifest["inline"]) == {206, 360} and manifest["crossline"].max() == 324
     _, mask, weight = TrainingSet(tmp_path / "set")[0]
     np.testing.assert_array_equal(weight, labelled(mask))
     with pytest.raises(ValueError, match="None of these patches"):
-        export_training_set(some.isel(inline=[1]), tmp_path / "none", volume=volume, grid=grid)
+        export_training_set(part.isel(inline=[1]), tmp_path / "none", volume=volume, grid=grid)
     with pytest.raises(ValueError, match="already there"):
-        export_training_set(some, tmp_path / "set", volume=volume, grid=grid)
+        export_training_set(part, tmp_path / "set", volume=volume, grid=grid)
     with pytest.raises(ValueError, match="png or npy"):
-        export_training_set(some, tmp_path / "jpg", volume=volume, grid=grid, format="jpg")
+        export_training_set(part, tmp_path / "jpg", volume=volume, grid=grid, format="jpg")
     assert sorted(os.listdir(tmp_path)) == ["set"]
 
 

@@ -169,8 +169,10 @@ def _recode(section: np.ndarray, table: dict[int, Any], names: list[Any], what: 
     for code, name in table.items():
         out[section == code] = 1 + names.index(name)
     if out.min(initial=0) < 0:
-        odd = section[out < 0][0]
-        raise ValueError(f"The {what} hold code {odd}, the named codes are {sorted(table)}; name every code.")
+        unknown = section[out < 0][0]
+        raise ValueError(
+            f"No name is given for code {unknown} in the {what}, only for {sorted(table)}; name all codes."
+        )
     return out
 
 

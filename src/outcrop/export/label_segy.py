@@ -66,10 +66,10 @@ def export_segy(
     -----
     Codes are 0 not labelled, 255 uncertain and i + 1 for ``classes[i]``; in format 8, which holds signed bytes,
     uncertain is -1 and there are at most 127 classes. `mapping.confidence.as_codes` converts values of such a file back
-    to codes. With labels are written the names of the codes, ``FILE.classes.toml``, and their colours: ``FILE.alut``
-    for Petrel (256 rows of red, green, blue and opacity, one for each code) and ``FILE.coltab`` for OpendTect (Manage
-    color tables, Import, OpendTect file). In both programs set the range of the colour bar to 0 ... 255, for format 8
-    to -1 ... 254.
+    to codes. An export of labels also writes the names of the codes, ``FILE.classes.toml``, and their colours:
+    ``FILE.alut`` for Petrel (256 rows of red, green, blue and opacity, one for each code) and ``FILE.coltab`` for
+    OpendTect (Manage color tables, Import, OpendTect file). In both programs set the range of the colour bar to
+    0 ... 255, for format 8 to -1 ... 254.
 
     Examples
     --------

@@ -330,20 +330,20 @@ class _CollectedPieces:
         pairs = np.concatenate([np.zeros((2, 0), np.int64), *self.pairs], axis=1)
         touching = coo_array((np.ones(pairs.shape[1], bool), tuple(pairs)), shape=(self.count, self.count))
         count, body_of = connected_components(touching, directed=False)
-        samples, sure = (
+        samples, confidence = (
             np.bincount(body_of, weights=np.concatenate(values), minlength=count)
             for values in ([part.samples for part in self.parts], [part.confidence for part in self.parts])
         )
         bodies = body_of[np.concatenate([part.piece for part in self.parts])]
-        whole = Outline(*map(np.concatenate, zip(*(part.outline for part in self.parts), strict=True)))
+        combined = Outline(*map(np.concatenate, zip(*(part.outline for part in self.parts), strict=True)))
         large = np.flatnonzero(samples >= min_samples)
         kept = np.flatnonzero(np.isin(bodies, large))
         kept = kept[np.argsort(bodies[kept], kind="stable")]
         cuts = np.searchsorted(bodies[kept], large, side="right")[:-1]
         outlines = dict(zip(large.tolist(), np.split(kept, cuts), strict=False))
         for body in large[np.argsort(-samples[large], kind="stable")].tolist():
-            outline = Outline(*(part[outlines[body]] for part in whole))
-            yield outline, int(samples[body]), float(sure[body] / samples[body] / 255)
+            outline = Outline(*(part[outlines[body]] for part in combined))
+            yield outline, int(samples[body]), float(confidence[body] / samples[body] / 255)
 
 
 def _pieces(slab: Slab, inside: np.ndarray, numbers: np.ndarray, count: int, before: int) -> Pieces:

@@ -183,9 +183,9 @@ def trace_coordinates(
         raise ValueError(f"{source} is not SEG-Y, so X and Y of its traces are not known; write csv.")
     geometry = segy_geometry(volume)
     numbers, order = np.full(len(rows), -1, np.int64), np.argsort(rows, kind="stable")
-    for here in np.split(order, np.flatnonzero(np.diff(rows[order])) + 1):
-        if len(here):
-            numbers[here] = geometry.traces[rows[here[:1]], columns[here]][0]
+    for of_row in np.split(order, np.flatnonzero(np.diff(rows[order])) + 1):
+        if len(of_row):
+            numbers[of_row] = geometry.traces[rows[of_row[:1]], columns[of_row]][0]
     points = np.full((len(rows), 2), np.nan)
     points[numbers >= 0] = _header_points(geometry, numbers[numbers >= 0])
     return points[:, 0], points[:, 1]

@@ -82,14 +82,14 @@ def fault_traces(sticks: pd.DataFrame, volume: xr.DataArray, direction: int, lab
     for number, points in sticks.groupby("stick"):
         along = direction_of(points)
         surface = int(points["surface"].iloc[0])
-        sure, accepted = _mean(points, "likelihood", 1.0), bool(_mean(points, "accepted", 0.0))
+        likelihood, accepted = _mean(points, "likelihood", 1.0), bool(_mean(points, "accepted", 0.0))
         if along == direction:
             if abs(points[DIRECTIONS[along]].iloc[0] - label) < 1e-6:
                 x, y = (points[name].to_numpy(float) for name in (across, down))
-                found.append(FaultTrace(surface, int(number), x, y, sure, accepted))
+                found.append(FaultTrace(surface, int(number), x, y, likelihood, accepted))
             continue
         for place in _crossing(points, str(volume.dims[direction]), label):
-            crossed.setdefault((surface, along), []).append((place, sure, accepted))
+            crossed.setdefault((surface, along), []).append((place, likelihood, accepted))
     for (surface, along), places in crossed.items():
         step = smallest_step(volume[DIRECTIONS[along]].values)
         found += _connected(places, surface, DIRECTIONS[along], step, across, down)

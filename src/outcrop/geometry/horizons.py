@@ -140,12 +140,12 @@ def horizon_misfit(surface: DataArray, horizon: pd.DataFrame) -> dict[str, float
     """
     name = surface.name
     both = horizon_table(surface).merge(horizon, on=list(DIRECTIONS), suffixes=("", "_true"))
-    off = (both[name] - both[f"{name}_true"]).to_numpy()
+    difference = (both[name] - both[f"{name}_true"]).to_numpy()
     size = {"traces": len(both), "found": len(both) / len(horizon)}
     if not len(both):
         return size | dict.fromkeys(("mean", "median_absolute", "rms", "p95"), float("nan"))
-    far = np.abs(off)
-    numbers = (off.mean(), np.median(far), np.sqrt(np.mean(off**2)), np.quantile(far, 0.95))
+    distance = np.abs(difference)
+    numbers = (difference.mean(), np.median(distance), np.sqrt(np.mean(difference**2)), np.quantile(distance, 0.95))
     return size | dict(zip(("mean", "median_absolute", "rms", "p95"), map(float, numbers), strict=True))
 
 

@@ -143,8 +143,8 @@ def _numbers(table: pd.DataFrame) -> Any:
     numbers = pd.to_numeric(table["stick"], errors="coerce")
     counted = pd.factorize(pd.MultiIndex.from_frame(table[["surface", "stick"]]))[0]
     unique = pd.Series(counted, table.index).groupby(numbers).nunique().eq(1).all()
-    whole = numbers.notna().all() and (numbers >= 0).all() and (numbers % 1 == 0).all()
-    return numbers.astype(int) if whole and unique else counted
+    are_integers = numbers.notna().all() and (numbers >= 0).all() and (numbers % 1 == 0).all()
+    return numbers.astype(int) if are_integers and unique else counted
 
 
 def _snap(table: pd.DataFrame, volume: DataArray) -> None:

@@ -104,8 +104,8 @@ def _least_lines(volume: DataArray, picked: Mapping[str, npt.ArrayLike]) -> dict
     for name, positions in picked.items():
         groups, positions = neighbour_groups(volume, name), np.sort(np.asarray(positions, int))
         for group in np.unique(groups[positions]):
-            here = positions[groups[positions] == group]
-            in_a_row = len(here) >= 5 and np.all(np.diff(here) == 1)
+            of_group = positions[groups[positions] == group]
+            in_a_row = len(of_group) >= 5 and np.all(np.diff(of_group) == 1)
             least[DIRECTIONS.index(name), int(group)] = 3 if in_a_row else 1
     return least
 
@@ -294,12 +294,12 @@ def _orientation(points: pd.DataFrame, places: np.ndarray, grid: MapGrid | MapLi
     """Return lines, strike, dip and area of one surface."""
     sides = pd.Series({stick: direction_of(part) for stick, part in points.groupby("stick")})
     direction = int(sides.mean() > 0.5)
-    mine = points["stick"].map(sides).to_numpy() == direction
+    of_direction = points["stick"].map(sides).to_numpy() == direction
     name = DIRECTIONS[direction]
-    lines = np.unique(points.loc[mine, name])
+    lines = np.unique(points.loc[of_direction, name])
     if len(lines) < 3 or isinstance(grid, MapLine):
-        run = np.ptp(places[mine][:, :2], axis=0)
-        dip = np.degrees(np.arctan2(np.ptp(places[mine][:, 2]), np.hypot(*run)))
+        run = np.ptp(places[of_direction][:, :2], axis=0)
+        dip = np.degrees(np.arctan2(np.ptp(places[of_direction][:, 2]), np.hypot(*run)))
         return {"lines": len(lines), "strike": np.nan, "dip": dip, "area": np.nan}
     normal = np.linalg.svd(places - places.mean(axis=0), full_matrices=False)[2][2]
     strike = np.degrees(np.arctan2(-normal[1], normal[0])) % 180
@@ -307,6 +307,8 @@ def _orientation(points: pd.DataFrame, places: np.ndarray, grid: MapGrid | MapLi
     steps = grid.inline_step, grid.crossline_step
     step, across = steps[direction], steps[1 - direction]
     spacing = np.median(np.diff(lines)) * np.linalg.norm(step) * grid.metres
-    heights = pd.Series(places[mine][:, 2]).groupby(points.loc[mine, "stick"].to_numpy()).agg(np.ptp).sum()
+    heights = (
+        pd.Series(places[of_direction][:, 2]).groupby(points.loc[of_direction, "stick"].to_numpy()).agg(np.ptp).sum()
+    )
     facing = abs(normal[:2] @ across) / np.linalg.norm(across)
     return {"lines": len(lines), "strike": strike, "dip": dip, "area": heights * spacing / max(facing, 1e-3)}
