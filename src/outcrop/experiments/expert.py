@@ -1,8 +1,8 @@
 """Scores of every mapper's labels of whole F3 sections against the expert's, with two kinds of supervision.
 
 ``patches`` are the 2000 patches of the paper with their image labels. ``exemplars`` are at most two places per class on
-one line, given to an `oc.Job` with default options, so that the labels are those that a user gets. Expert labels are
-used for scoring only.
+one line, given to an `oc.Job` with default options, so that a user gets the same labels. Expert labels are used for
+scoring only.
 """
 
 import tempfile
