@@ -78,7 +78,7 @@ def run(
     """
     chosen = check_choices(methods, METHODS)
     if not any(METHODS[method][0] for method in chosen):
-        raise ValueError(f"Methods are {', '.join(chosen)}, which make no strokes; add the method strokes.")
+        raise ValueError(f"Methods are {', '.join(chosen)}, which draw no strokes; add the method strokes.")
     rows, curves = [], []
     for setting in settings(data, quick=quick, only=only):
         for seed in range(seeds or (1 if quick else 3)):
@@ -136,7 +136,7 @@ def paint(
 ) -> tuple[list[float], dict[str, float], list[Stroke]]:
     """Paint stroke after stroke; return the mean IU of the line after each, a row of the table, and the strokes.
 
-    Methods that make no strokes repeat the strokes in `drawn`.
+    Methods that draw no strokes repeat the strokes in `drawn`.
     """
     make, labels_of, careless = METHODS[method]
     rng = np.random.default_rng(seed)
