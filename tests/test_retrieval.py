@@ -505,3 +505,10 @@ def test_a_constant_picture_is_refused(index):
     """A constant picture cannot serve as an exemplar."""
     with pytest.raises(ValueError, match="everywhere"):
         retrieve(index, {"fault": [np.full(index.grid.size, 0.5)]}, 3)
+
+
+def test_an_index_without_a_usable_patch_is_refused(index, monkeypatch):
+    """The error names what is wrong with the patches instead of failing in a sort."""
+    monkeypatch.setattr(index, "status", np.full_like(index.status, 2))
+    with pytest.raises(ValueError, match="None of the .* patches of the index can be used"):
+        retrieve(index, PLACES, 30)

@@ -248,7 +248,8 @@ class Session:
     def _check_class(self, name: str) -> None:
         palette = self.job.palette
         if name not in palette:
-            raise ValueError(f"Class {name!r} is unknown; choose one of {', '.join(palette) or 'none yet'}.")
+            remedy = f"choose one of {', '.join(palette)}" if palette else "add it first"
+            raise ValueError(f"Class {name!r} is unknown; {remedy}.")
 
     # ---- undo -------------------------------------------------------------------------------------------------------
 

@@ -155,22 +155,20 @@ class IndexOptions(Options):
         lines, traces, samples = map(len, area_positions(volume, self.area or {}))
         across = {"inline": traces, "crossline": lines}.get(self.along, min(lines, traces))
         height, width = _pair(self.size)
+        measure = indexed_measure(asdict(self))
+        try:
+            measure.blocks((samples, across))
+        except ValueError as error:
+            raise ValueError(
+                f"The sections of {samples} samples and {across} traces are too small for any patch. {error} Only "
+                "searching needs patches: label from exemplars."
+            ) from None
         if height > samples and width > across:
             raise ValueError(
                 f"Patch size {height} x {width} exceeds the sections of {samples} samples and {across} traces; choose "
                 f"{samples} x {across} or less."
             )
-        try:
-            indexed_measure(asdict(self)).blocks((min(height, samples), min(width, across)))
-        except ValueError as error:
-            if height <= samples and width <= across:
-                if height < samples and width < across:
-                    raise
-                size = f"The sections have {samples} samples and {across} traces."
-                raise ValueError(f"{error} {size} Only searching needs patches: label from exemplars.") from None
-            raise ValueError(
-                f"Patch size {height} x {width} exceeds the sections of {samples} samples and {across} traces. {error}"
-            ) from None
+        measure.blocks((min(height, samples), min(width, across)))
         return PatchGrid(volume, **{name: getattr(self, name) for name in GRID_OPTIONS})
 
     def inputs(self, volume_digest: str) -> dict[str, Any]:

@@ -116,8 +116,13 @@ def retrieve(
             f"Ranking {len(index)} patches for {len(queries)} classes needs about {need / 1e9:.1f} GB, more than "
             "may be used; allow more memory, or index fewer lines (every)."
         )
-    near = _similarities(index, queries, device)
     usable = int((index.status == USED).sum())
+    if not usable:
+        raise ValueError(
+            f"None of the {counted(len(index), 'patches')} of the index can be used: they touch missing samples, or are "
+            "muted, water or constant; check the amplitudes of the volume with 'outcrop info'."
+        )
+    near = _similarities(index, queries, device)
     similarity = {name: found.max(axis=1) for name, found in near.items()}
     ninth = min(max(3, usable // NEAREST), usable)
     suggested = {name: auto_count(highest(values, ninth), usable) for name, values in similarity.items()}
