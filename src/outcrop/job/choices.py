@@ -322,7 +322,7 @@ class JobChoices(JobFolder):
         if not 0 < stroke["radius"] <= 1000:
             raise ValueError(f"The radius of a stroke is {stroke['radius']:g}; choose a positive number of samples.")
         if len({point[direction] for point in stroke["points"]}) > 1:
-            raise ValueError(f"The points of the stroke lie on several {stroke['along']}s; paint one stroke on each.")
+            raise ValueError(f"A stroke lies on one {stroke['along']}; give points on one {stroke['along']} only.")
         if section_of(stroke, self.axes) is None:
             axis = self.axes[direction]
             label = stroke["points"][0][direction]
