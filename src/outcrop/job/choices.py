@@ -80,7 +80,7 @@ class JobChoices(JobFolder):
             remedy = f"choose one of {known}" if known else "add it first"
             raise ValueError(f"Class {name!r} is unknown; {remedy}.")
         if max(self._codes(state).values(), default=0) >= LAST_CODE:
-            raise ValueError(f"Class {name!r} cannot be added; a job has at most {LAST_CODE} classes.")
+            raise ValueError(f"Class {name!r} is one too many; a job has at most {LAST_CODE} classes.")
         first, number = name, 1
         while first in state.classes:  # this was the first name of a class that was renamed
             number += 1
@@ -322,7 +322,7 @@ class JobChoices(JobFolder):
         if not 0 < stroke["radius"] <= 1000:
             raise ValueError(f"The radius of a stroke is {stroke['radius']:g}; choose a positive number of samples.")
         if len({point[direction] for point in stroke["points"]}) > 1:
-            raise ValueError(f"The points of the stroke lie on several {stroke['along']}s; paint one stroke on each.")
+            raise ValueError(f"A stroke lies on one {stroke['along']}; give points on one {stroke['along']} only.")
         if section_of(stroke, self.axes) is None:
             axis = self.axes[direction]
             label = stroke["points"][0][direction]
@@ -382,7 +382,7 @@ class JobChoices(JobFolder):
         entries, plan = step(), self.plan
         if plan.index != before.index:
             height, width = plan.size
-            index = "their index is stored" if self._indexed(plan) else "the next search builds their index"
+            index = "their index is kept" if self._indexed(plan) else "the next search builds their index"
             stale = plan.keys["votes"] != before.keys["votes"]
             labels = " Labels by the earlier options are stale." if stale and self.stages.journal("votes") else ""
             self._note(f"The options of the index changed, to patches of {height} x {width}: {index}.{labels}")

@@ -333,5 +333,5 @@ def _with_codes(codes: dict[str, int], names: list[str]) -> dict[str, int]:
         if name not in codes:
             codes[name] = max(codes.values(), default=0) + 1
             if codes[name] > LAST_CODE:
-                raise ValueError(f"Class {name!r} cannot be added; a job has at most {LAST_CODE} classes.")
+                raise ValueError(f"Class {name!r} is one too many; a job has at most {LAST_CODE} classes.")
     return codes
