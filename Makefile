@@ -45,7 +45,7 @@ test-slow: .venv/dev   ## all tests without POSIX; the five-minute start; the wh
 	$(MAKE) test-start
 	$(BIN)/python tools/try_wheel.py --oldest --tests $(OLDEST)
 
-lint: .venv/dev        ## mend what can be mended by itself
+lint: .venv/dev        ## repair style automatically
 	$(BIN)/ruff check --fix src tests tests_app benchmarks tools
 	$(BIN)/ruff format src tests tests_app benchmarks tools
 

@@ -510,5 +510,5 @@ def test_a_constant_picture_is_refused(index):
 def test_an_index_without_a_usable_patch_is_refused(index, monkeypatch):
     """The error names what is wrong with the patches instead of failing in a sort."""
     monkeypatch.setattr(index, "status", np.full_like(index.status, 2))
-    with pytest.raises(ValueError, match="None of the .* patches of the index can be used"):
+    with pytest.raises(ValueError, match=r"None of the .* patches of the index can be used"):
         retrieve(index, PLACES, 30)

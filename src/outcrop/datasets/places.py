@@ -62,8 +62,8 @@ def exemplars(
             return found
     short = ", ".join(f"{len(places)} of {name}" for name, places in found.items() if len(places) < count)
     raise ValueError(
-        f"Only {short} have a share of {min_share} ({OTHER} of other) in a patch of {height} x {width}, not {count} of "
-        "each class; lower size or count, or min_share of a class other than 'other'."
+        f"Found only {short}; {count} per class are needed, in patches of {height} x {width} with a share of {min_share} "
+        f"of the class ({OTHER} of 'other'); lower size or count, or min_share for classes except 'other'."
     )
 
 
