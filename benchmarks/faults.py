@@ -46,7 +46,7 @@ def likelihoods(volume, along, weight):
     direction = 0 if along == "inline" else 1
     section, _ = likelihood.section_of_line(volume, direction, 0)
     found = likelihood.fault_likelihood(section, weight=weight)
-    found[:, : tracing.EDGE] = found[:, -tracing.EDGE :] = 0
+    found[:, : likelihood.EDGE] = found[:, -likelihood.EDGE :] = 0
     return found
 
 

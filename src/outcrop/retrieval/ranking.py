@@ -119,8 +119,8 @@ def retrieve(
     usable = int((index.status == USED).sum())
     if not usable:
         raise ValueError(
-            f"None of the {counted(len(index), 'patches')} of the index can be used: they touch missing samples, or are "
-            "muted, water or constant; check the amplitudes of the volume with 'outcrop info'."
+            f"None of the {counted(len(index), 'patches')} of the index can be used: they touch missing samples, or "
+            "are muted, water or constant; check the amplitudes of the volume with 'outcrop info'."
         )
     near = _similarities(index, queries, device)
     similarity = {name: found.max(axis=1) for name, found in near.items()}

@@ -134,17 +134,21 @@ class NpyFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        array = self.load()
+        array = self._mapped(np.load, mmap_mode="r", allow_pickle=False)
         self.shape, self.ndim, self.dtype = array.shape, array.ndim, array.dtype
+        self._layout = {"offset": array.offset, "shape": array.shape, "order": "C" if array.flags.c_contiguous else "F"}
 
     def load(self) -> Array:
-        """Return the memory-mapped array."""
+        """Return the memory-mapped array; the header is not parsed again, because `numpy.load` parses in one thread."""
+        mapped: Array = self._mapped(np.memmap, dtype=self.dtype, mode="r", **self._layout)
+        return mapped
+
+    def _mapped(self, read: Callable[..., Array], **options: Any) -> Any:
         try:
-            mapped: Array = np.load(self.path, mmap_mode="r", allow_pickle=False)
+            return read(self.path, **options)
         except (ValueError, EOFError) as error:
             why = f"{self.path} is not an array of numbers that NumPy can map ({error})"
             raise ValueError(f"{why}; write one with numpy.save.") from None
-        return mapped
 
 
 class PictureFile:
