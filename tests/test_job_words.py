@@ -98,7 +98,12 @@ def test_what_failed_is_not_redone(tmp_path):
 def test_undo_names_who_decided_last(job, outcrop):
     """While a notebook holds the job the shell is another writer, and says whose the last decision is."""
     code, _, error = outcrop("decisions", job.path, "--undo")
-    assert code == 0 and "nothing of" in error and job.log.who in error and "exemplar other 105, 330, 100" in error
+    assert (
+        code == 0
+        and "no decision to undo" in error
+        and job.log.who in error
+        and "exemplar other 105, 330, 100" in error
+    )
     job.close()
     code, said, _ = outcrop("decisions", job.path, "--undo")
     assert code == 0 and "undo: done" in said
