@@ -28,7 +28,7 @@ def index(
     volume: VOLUME,
     output: Annotated[Path, Option("--output", "-o", help="Job folder to write to, by convention NAME.outcrop.")],
     size: Annotated[
-        Text, Option(help="Patch size: 99 (default), height,width in samples and traces (32 or more), or 400ms,2500m.")
+        Text, Option(help="Patch size, at least 32: 99 (default), height,width in samples and traces, or 400ms,2500m.")
     ] = None,
     step: Annotated[
         Text, Option(help="Samples and traces from one patch to the next: 11, or down,across; auto: by survey size.")
