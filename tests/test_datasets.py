@@ -416,7 +416,7 @@ def test_exemplars_show_their_class():
 def test_exemplars_that_cannot_be_found_are_refused():
     """A patch larger than the section and a share that no patch has give clear errors."""
     _, truth = datasets.synthetic((2, 40, 60))
-    with pytest.raises(ValueError, match="patches of 99 x 99 .* lower size or count"):
+    with pytest.raises(ValueError, match=r"patches of 99 x 99 .* lower size or count"):
         datasets.exemplars(truth, 99)
 
 
