@@ -62,8 +62,8 @@ def exemplars(
             return found
     short = ", ".join(f"{len(places)} of {name}" for name, places in found.items() if len(places) < count)
     raise ValueError(
-        f"Found only {short}; {count} per class are needed in patches of {height} x {width} with a share of {min_share} "
-        f"of the class ({OTHER} of 'other'); lower size or count, or min_share for classes except 'other'."
+        f"Found only {short}; {count} per class are needed in patches of {height} x {width} with a share of "
+        f"{min_share} of the class ({OTHER} of 'other'); lower size or count, or min_share for classes except 'other'."
     )
 
 
