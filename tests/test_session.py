@@ -17,7 +17,7 @@ from outcrop.app.session import Session
 from outcrop.app.shown_labels import Before
 from outcrop.cli.program import app
 from outcrop.job import labelling as stages
-from outcrop.job.choosing import choose_counts
+from outcrop.job.choosing import choose_counts, choose_labels
 from outcrop.job.strokes import covered
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.points import PointMapper
@@ -375,7 +375,7 @@ def test_messages_of_the_page_are_up_to_date(session, survey):
     page._update("strokes")
     assert settled(page) == "Ready."
     assert "stale" not in page.labels.changed.text  # the default mapping learnt from the stroke at once
-    session.decide(session.job.choose_labels, mapping="paper")
+    session.decide(choose_labels, session.job, mapping="paper")
     page._update("strokes")
     assert "the mapping learns from them when you label again" in page.labels.changed.text
     # the gallery keeps its order, and a note explains a different number of patches
