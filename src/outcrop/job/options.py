@@ -160,8 +160,8 @@ class IndexOptions(Options):
             measure.blocks((samples, across))
         except ValueError as error:
             raise ValueError(
-                f"Patches of {height} x {width} do not fit: sections of {samples} samples and {across} traces are too small "
-                f"for any patch. {error} Only searching needs patches: label from exemplars."
+                f"Patches of {height} x {width} do not fit: sections of {samples} samples and {across} traces are too "
+                f"small for any patch. {error} Only searching needs patches: label from exemplars."
             ) from None
         if height > samples and width > across:
             raise ValueError(
