@@ -1,10 +1,9 @@
-"""What happens while the site is built: tutorials are run, formulas become MathML, names and commands are looked up.
+"""Hooks of the documentation build: run tutorials, convert formulas to MathML, insert the reference of commands.
 
-A block of Python in ``docs/tutorials``, or on the paper's page, is run and what it shows is put below it, as in a
-notebook: printed lines, the value of its last line, tables and figures. A block of shell is run too. All tutorials are
-one course in one folder: a page finds the files of the pages before it. A block that fails ends the build. Blocks
-marked ``f3`` need real data and are run where OUTCROP_DATA names them. OUTCROP_DOCS=plain runs nothing, to work on the
-text.
+Blocks of Python and of shell in ``docs/tutorials`` and on the paper's page are run, and their output is inserted below
+them, as in a notebook: printed lines, the value of the last line, tables and figures. All tutorials share one folder:
+a page finds the files of the pages before it. A block that fails ends the build. Blocks marked ``f3`` need real data
+and run only if OUTCROP_DATA is set. OUTCROP_DOCS=plain runs no block, to work on the text.
 """
 
 import ast
@@ -30,17 +29,17 @@ work: dict = {}
 
 
 def on_pre_build(config):
-    """Make the folder that the tutorials work in."""
+    """Create the working folder of the tutorials."""
     work["folder"] = tempfile.mkdtemp(prefix="tutorials-")
 
 
 def on_post_build(config):
-    """Remove it."""
+    """Remove the working folder of the tutorials."""
     shutil.rmtree(work.pop("folder"), ignore_errors=True)
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Run the blocks of a tutorial; give every public name of the reference its module."""
+    """Return the page with the output of its blocks, the help of all commands, or full names in the reference."""
     name = page.file.src_uri
     if (name.startswith("tutorials/") or name == "paper.md") and os.environ.get("OUTCROP_DOCS") != "plain":
         begin = time.perf_counter()
@@ -53,13 +52,13 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(html, page, config, files):
-    """Turn formulas into MathML, which browsers draw without a script."""
+    """Convert formulas to MathML, which browsers draw without a script."""
     html = FORMULA.sub(lambda found: as_mathml(found[2], "block" if found[1] == "div" else "inline"), html)
     return ROLE.sub(lambda found: as_mathml(found[1], "inline"), html)
 
 
 def directive(found):
-    """The line for mkdocstrings of a name: ``::: oc.similarity`` -> ``::: outcrop.measures.registry.similarity``."""
+    """Return the mkdocstrings line of a name: ``::: oc.similarity`` -> ``::: outcrop.measures.registry.similarity``."""
     import outcrop
 
     home = f"{outcrop._HOMES[found[1]]}.{found[1]}"
@@ -68,7 +67,7 @@ def directive(found):
 
 
 def command_reference():
-    """Every command with its arguments and options, from the program itself."""
+    """Return the help of every command, with arguments and options, as printed by the program."""
     import typer
 
     from outcrop import cli
@@ -88,7 +87,7 @@ def command_reference():
 
 
 def as_mathml(formula, display):
-    """A formula of LaTeX as MathML, on a line of its own (`block`) or within one (`inline`)."""
+    """Return a LaTeX formula as MathML, on a line of its own (`block`) or within a line (`inline`)."""
     from html import unescape
 
     from latex2mathml.converter import convert
@@ -97,7 +96,7 @@ def as_mathml(formula, display):
 
 
 def run_page(markdown, name, folder):
-    """Text of a tutorial with what its blocks show."""
+    """Return the text of a tutorial with the output of its blocks."""
     names: dict = {"__name__": "__main__"}
 
     def run(found):
@@ -116,7 +115,7 @@ def run_page(markdown, name, folder):
 
 
 def run_python(code, names):
-    """Run a block; printed lines, then the value of its last line, as Markdown."""
+    """Run a block of Python; return its printed lines and the value of its last line as Markdown."""
     tree = ast.parse(code)
     last = ast.Expression(tree.body.pop().value) if isinstance(tree.body[-1], ast.Expr) else None
     with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -126,7 +125,7 @@ def run_python(code, names):
 
 
 def run_shell(code):
-    """Run commands with the Python that builds the site; what they print, as Markdown."""
+    """Run commands with the Python that builds the site; return their output as Markdown."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-ec", code], env={**os.environ, "PATH": path, "COLUMNS": "100"}, text=True, capture_output=True
@@ -137,12 +136,12 @@ def run_shell(code):
 
 
 def as_text(text):
-    """Printed lines as a block."""
+    """Return printed lines as a block of Markdown."""
     return f"``` {{.text .output}}\n{text.rstrip()}\n```" if text.strip() else ""
 
 
 def as_markdown(value):
-    """A value as a notebook shows it: figures as pictures, tables as tables, anything else in words."""
+    """Return a value as in a notebook: figures as pictures, tables as tables, other values as text."""
     if value is None:
         return ""
     figure = getattr(value, "figure", value)

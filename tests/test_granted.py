@@ -154,9 +154,7 @@ def test_a_survey_too_small_for_any_patch_is_refused_with_the_smallest_size(shap
     from outcrop.job.options import IndexOptions
 
     volume, _ = oc.datasets.synthetic(shape, seed=0)
-    with pytest.raises(
-        ValueError, match=r"too small for any patch\..* 32 x 32 or more.* label from exemplars"
-    ):
+    with pytest.raises(ValueError, match=r"too small for any patch\..* 32 x 32 or more.* label from exemplars"):
         IndexOptions(size=size).fitted(volume.shape).grid(volume)
 
 
