@@ -236,6 +236,7 @@ def chosen_lines(grid: PatchGrid, rows: dict[int, slice], lines: Sequence[int] |
     missing = [label for label in lines if label not in have]
     if missing:
         raise ValueError(
-            f"{grid.along} {missing[0]} is not one of the lines to label ({have[0]} to {have[-1]}); choose another line."
+            f"{grid.along} {missing[0]} cannot be labelled; choose one of the {len(have)} lines from {have[0]} to "
+            f"{have[-1]} that have patches or live traces."
         )
     return sorted({int(position) for position in positions_of(axis, lines)})

@@ -29,7 +29,7 @@ DIRECTIONS = ("inline", "crossline")
 
 
 def sample_at(volume: xr.DataArray, position: Sequence[float]) -> list[int]:
-    """Return the indices on the axes of a volume nearest to (inline, crossline, time); refuse lines not in the volume."""
+    """Return the indices on the axes of a volume nearest to (inline, crossline, time); raise if a line is missing."""
     names = (*DIRECTIONS, str(volume.dims[2]))
     if len(position) != 3:
         raise ValueError(f"Position {position} has {len(position)} numbers; give {', '.join(names)}.")
