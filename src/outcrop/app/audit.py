@@ -77,6 +77,8 @@ class Audits:
         if answer not in ANSWERS:
             raise ValueError(f"{answer!r} is not an answer; choose {', '.join(ANSWERS)}.")
         if self.audit is None or not self.is_current(self.audit):
-            raise ValueError("The patches or labels changed since these questions were drawn; draw them again.")
+            raise ValueError(
+                "The patches or labels changed since these questions were drawn; draw the questions again."
+            )
         given: dict[str, Any] = {"really": {number: really}} if really else {answer: [number]}
         self.audit.answer(**given)

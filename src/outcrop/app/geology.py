@@ -240,7 +240,7 @@ class Geology:
         if self._bodies is None:
             return ""
         words = f"{len(self._bodies[0].table)} bodies"
-        return f"{words} from older labels: find them again" if self.bodies_old() else words
+        return f"{words} from older labels: find the bodies again" if self.bodies_old() else words
 
     def bodies_old(self) -> bool:
         """Return whether the labels changed since the geobodies were found."""

@@ -99,7 +99,7 @@ class LabelPanel(Panel):
 
     def _on_label(self) -> None:
         if self.viewer.line is None:
-            raise ValueError(f"Only {self.survey.line_name}s can be labelled; show one, then label it.")
+            raise ValueError(f"Only {self.survey.line_name}s can be labelled; show such a section, then label it.")
         self.labelling.label([self.viewer.line])
 
     def _on_compare(self, new: int) -> None:

@@ -342,7 +342,7 @@ class Page(Part):
         verb()
 
     def _choose_class(self, number: int) -> None:
-        """Choose a class by its number: for the brush in step 3, retrieved patches in step 2, exemplars in other steps."""
+        """Choose a class by its number: for the brush in step 3, the gallery in step 2, exemplars in other steps."""
         keys = self.session.class_keys()
         name = next((name for name, key in keys.items() if key == number), None)
         if name is None:

@@ -95,9 +95,10 @@ class RetrievedPanel(Panel):
     def layout(self) -> Any:
         """Return the parts of the panel, arranged."""
         what = hint(
-            "Drag the horizontal line in the curve, or enter the number of patches to use. Click a patch to show it in the "
-            "section. A accepts and R rejects; the same key again clears the verdict. Shift with a click or an arrow "
-            "key chooses several patches. The percentage is the estimated probability that a patch shows the class."
+            "Drag the line in the curve, or enter the number of patches to use. Click a patch to show it in the "
+            "section. Key A accepts, key R rejects; the same key again clears the verdict. Shift with a click or an "
+            "arrow key chooses several patches. The percentage is the estimated probability that a patch shows the "
+            "class."
         )
         taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
         listed = pn.FlexBox(self.informative, self.rejected, self.sort, *self.actions, *self.judge_all)

@@ -97,7 +97,7 @@ class Search:
             self.work.say(str(error), wrong=True)
 
     def _searched(self) -> Found | None:
-        """Search with the present decisions, and return the patches; up to `IN_MEMORY` of descriptors stay in memory."""
+        """Search with the present decisions and return the patches; up to `IN_MEMORY` of descriptors stay in memory."""
         index = self.job.opened_index()
         if index.features.nbytes <= IN_MEMORY and not isinstance(index.features.store, zarr.storage.MemoryStore):
             index.features = zarr.create_array({}, data=index.features[:], compressors=None)
@@ -172,7 +172,7 @@ class Search:
         self._decide(chosen.updated(size=size, step="auto"), line)
 
     def _decide(self, whole: IndexOptions, line: float | None, *, by_page: bool = False) -> None:
-        """Choose the index of the survey with options `whole`; in a large survey, that of the neighbourhood of a line."""
+        """Choose the index of the survey with options `whole`; in a large survey, choose that of lines near a line."""
         near = self._around(whole, line) if self._is_large(whole) else None
         self.job.choose_where(near or whole, near and whole, by_page=by_page)
 

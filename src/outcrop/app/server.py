@@ -172,7 +172,7 @@ class Desk:
         """Open a volume of the folder in a new or existing job; return the name of the job."""
         volumes = [] if self.folder is None else [entry.name for entry in volumes_in(self.folder)]
         if self.folder is None or volume not in volumes:
-            raise ValueError(f"{volume!r} is not a volume in this folder; choose one of {', '.join(volumes)}.")
+            raise ValueError(f"{volume!r} is not a volume of this folder; choose one of {', '.join(volumes)}.")
         name = checked_job(name)
         if name not in self.sessions:
             asked = self.options.get("job")
@@ -187,7 +187,7 @@ class Desk:
         """Return the session of a job of the folder; open it if necessary."""
         if name not in self.sessions:
             if self.folder is None or name not in [entry.name for entry in jobs_in(self.folder)]:
-                raise ValueError(f"{name!r} is not a job in this folder; choose one of the jobs below.")
+                raise ValueError(f"{name!r} is not a job of this folder; choose one of the jobs below.")
             self.sessions[name] = Session(self.folder / name)
         return self.sessions[name]
 

@@ -103,5 +103,5 @@ def _open_arrays(path: str | Path, *, mode: Any = "r") -> tuple[dict[str, Any], 
         sound &= all(c <= n for array in every for c, n in zip(array.chunks, array.shape, strict=True))
         coords = {name: axis[:] for name, axis in zip(dims, axes, strict=True)} if sound else {}
         if not (sound and all(len(np.unique(labels)) == len(labels) for labels in coords.values())):
-            raise ValueError("its arrays are not label arrays")
+            raise ValueError("its arrays do not have the types and shapes of labels")
         return arrays, coords, dict(group.attrs)

@@ -45,7 +45,7 @@ def read_points(path: str | os.PathLike[str], vertical: str, unnamed: tuple[str,
                 names = [word.lower() for word in words if word != "#"]
                 columns = next(([*pair, vertical] for pair in PLACES if set(pair) <= set(names)), [])
                 if columns and vertical not in names:
-                    raise ValueError(f"{path} has columns {', '.join(names)[:100]}; give {', '.join(columns)}.")
+                    raise ValueError(f"{path} has columns {', '.join(names)[:100]}; it needs {', '.join(columns)}.")
                 at = [names.index(name) for name in columns] or at
             try:
                 rows.append([float(words[i] or "nan") for i in at])
@@ -72,7 +72,10 @@ def area_positions(volume: xr.DataArray, limits: Mapping[str, tuple[float, float
     """
     for name in limits:
         if name not in volume.dims:
-            raise ValueError(f"The area of interest names {name!r}; the volume has {', '.join(map(str, volume.dims))}.")
+            raise ValueError(
+                f"The area of interest names {name!r}, which is not an axis of the volume; choose among "
+                f"{', '.join(map(str, volume.dims))}."
+            )
     found = []
     for name in map(str, volume.dims):
         axis, (low, high) = volume[name].values, sorted(limits.get(name, (-np.inf, np.inf)))
@@ -108,7 +111,7 @@ def horizon_grid(path: str | os.PathLike[str], vertical: str, inlines: Array, cr
     """Return the times (or depths) of a horizon file, shape (n_inlines, n_crosslines); NaN on traces without a pick."""
     horizon = read_points(path, vertical, PLACES[0])
     if "inline" not in horizon:
-        raise ValueError(f"{path} has columns {', '.join(horizon.columns)}; give inline, crossline and {vertical}.")
+        raise ValueError(f"{path} has columns {', '.join(horizon.columns)}; it needs inline, crossline and {vertical}.")
     grid = np.full((len(inlines), len(crosslines)), np.nan)
     rows, columns = positions_of(inlines, horizon["inline"]), positions_of(crosslines, horizon["crossline"])
     known = (rows >= 0) & (columns >= 0)

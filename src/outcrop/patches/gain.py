@@ -61,7 +61,7 @@ def agc_window(gain: str, volume: xr.DataArray) -> int | None:
         window = 0
     if kind != "agc" or window < 3:
         raise ValueError(
-            f"Gain {gain!r} cannot be used; choose volume, patch, or agc:MS with MS the length of a window of at least "
-            "3 samples, in ms."
+            f"Gain {gain!r} cannot be used; choose 'volume', 'patch', or 'agc:MS', where MS is the length in ms of a "
+            "window of at least 3 samples."
         )
     return window

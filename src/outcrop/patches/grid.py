@@ -110,7 +110,7 @@ class PatchGrid:
         if along not in (*DIRECTIONS, "both"):
             raise ValueError(f"Direction {along!r} is unknown; choose inline, crossline or both.")
         if every < 1:
-            raise ValueError(f"every is {every}; choose 1 (each line) or more.")
+            raise ValueError(f"'every' is {every}; choose 1 (each line) or more.")
         self.along, self.every, self.sample, self.seed = along, int(every), sample, seed
         self.gain, self.agc = gain, agc_window(gain, volume)
         self._volume, self._limits, self._between = volume, area, between
