@@ -203,7 +203,7 @@ class Search:
             self.work.tell("state")
 
     def _is_large(self, whole: IndexOptions) -> bool:
-        """Return whether a survey is too large to be searched before it is indexed."""
+        """Return whether the survey has no index yet and is so large that lines near a line are searched first."""
         lines = self._lines(whole)
         return not self.job.index_finished(whole) and lines * self._per_line(whole) > NEAR_PATCHES
 
