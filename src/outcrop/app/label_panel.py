@@ -202,6 +202,4 @@ class LabelPanel(Panel):
 def scores_text(scores: dict[str, Any]) -> str:
     """Return the scores against the expert labels in one line."""
     classes = ", ".join(f"{escape(name)} {value:.2f}" for name, value in scores["IU"].items())
-    return (
-        f"compared with the expert labels: <b>mean IoU {scores['MIU']:.3f}</b>, accuracy {scores['PA']:.3f}; {classes}"
-    )
+    return f"against the expert labels: <b>mean IoU {scores['MIU']:.3f}</b>, accuracy {scores['PA']:.3f}; {classes}"
