@@ -249,7 +249,9 @@ def test_exports_of_stale_labels_are_refused(panel):
     assert panel.stale.visible
     for button in panel.actions[2:]:
         button._trigger_event(ButtonClick(button))
-        with pytest.raises(ValueError, match=r"1 labelled line is of older decisions.*tick the box"):
+        with pytest.raises(
+            ValueError, match=r"1 labelled line has labels from older decisions.*tick 'include stale lines'"
+        ):
             session.work.wait()
     assert not session.results.written
     panel.stale.active = [0]

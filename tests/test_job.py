@@ -613,7 +613,7 @@ def test_outlines_are_filled_and_exported(job, tmp_path):
         (lambda job: job.label([103], step=0), "step is 0"),
         (lambda job: job.reject(None), "whole numbers"),
         (lambda job: job.reject(1.5), "whole numbers"),
-        (lambda job: job.index(SIZE, every=0), "every is 0"),
+        (lambda job: job.index(SIZE, every=0), "'every' is 0"),
     ],
 )
 def test_invalid_arguments_are_refused_and_change_nothing(job, call, says):

@@ -131,7 +131,7 @@ def test_answers_of_older_patches_no_longer_count(session):
     session.add_exemplar("fault", (106, 352, 220))
     panel.show()
     assert not panel.question.item["current"] and "changed since" in panel.note.text
-    with pytest.raises(ValueError, match="draw them again"):
+    with pytest.raises(ValueError, match="draw the questions again"):
         session.decide(session.audits.answer, 2, "yes")
     panel = asked(session)
     assert panel.question.item["number"] == 1 and "1 older answer not counted" in panel.note.text

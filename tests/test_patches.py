@@ -242,7 +242,9 @@ def test_columns_of_a_horizon_are_found_by_name(tmp_path, separator):
     named = [path.with_suffix(".csv") for path in plain]
     expected, found = (PatchGrid(volume, size=32, step=4, between=paths) for paths in (plain, named))
     pd.testing.assert_frame_equal(found.table, expected.table)
-    with pytest.raises(ValueError, match="has columns inline, crossline, x, y, depth; give inline, crossline, time"):
+    with pytest.raises(
+        ValueError, match="has columns inline, crossline, x, y, depth; it needs inline, crossline, time"
+    ):
         PatchGrid(volume, size=32, between=[tmp_path / f"{name}-depth.csv" for name in ("top", "base")])
 
 
@@ -331,7 +333,7 @@ def test_invalid_options_are_refused():
         ({"size": 0}, "size is 0"),
         ({"step": -3, "size": 32}, "step is -3"),
         ({"along": "time", "size": 32}, "'time' is unknown"),
-        ({"every": 0, "size": 32}, "every is 0"),
+        ({"every": 0, "size": 32}, "'every' is 0"),
     ]:
         with pytest.raises(ValueError, match=message):
             PatchGrid(volume, **wrong)

@@ -191,7 +191,7 @@ def test_labels_stay_and_are_stale_after_a_change(session, survey):
         assert changed.tolist() in ([], [centre])
     else:
         assert not changed.size
-    with pytest.raises(ValueError, match="1 labelled line is of older decisions"):
+    with pytest.raises(ValueError, match="1 labelled line has labels from older decisions"):
         session.results.export("segy")
     assert "1 of them stale" in session.results.export("segy", stale=True).text
     session.undo()
@@ -366,10 +366,10 @@ def test_messages_of_the_page_are_up_to_date(session, survey):
     session.judge(name, place, accept=False)
     session.search.wait()
     session.results.start("segy")
-    with pytest.raises(ValueError, match="of older decisions"):
+    with pytest.raises(ValueError, match="from older decisions"):
         session.work.wait()
     page._update("work")
-    assert "of older decisions" in page.status.text
+    assert "from older decisions" in page.status.text
     session.paint(name, 0, position, [(340, 100), (350, 140)])
     session.labelling.wait()
     page._update("strokes")
@@ -377,7 +377,7 @@ def test_messages_of_the_page_are_up_to_date(session, survey):
     assert "stale" not in page.labels.changed.text  # the default mapping learnt from the stroke at once
     session.decide(choose_labels, session.job, mapping="paper")
     page._update("strokes")
-    assert "the mapping learns from them when you label again" in page.labels.changed.text
+    assert "the mapping learns from it when you label again" in page.labels.changed.text
     # the gallery keeps its order, and a note explains a different number of patches
     page.retrieved.show()
     taken = int(np.count_nonzero(session.search.weak.classes == name))

@@ -140,7 +140,7 @@ class Tab:
         """Label the line in view, and wait until it is scored."""
         self.step("3 Labels")
         self.page.get_by_text("Label this line").click()
-        self.wait_model("scores", "m?.text.includes('mean IU')", timeout=600_000)
+        self.wait_model("scores", "m?.text.includes('mean IoU')", timeout=600_000)
 
     def paint(self, name, *points):
         """Paint a stroke of a class."""

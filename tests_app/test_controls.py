@@ -231,7 +231,7 @@ def test_labels_shares_limit_and_changes(job, browser, screen):
         tab.page.get_by_role("button", name="changes", exact=True).click()
         tab.wait_model("share", "m.text.includes('no changes to show')")
         tab.page.get_by_role("button", name="all labels", exact=True).click()
-        tab.wait_model("share", "m.text.includes('above threshold')")
+        tab.wait_model("share", "m.text.includes('above the minimum confidence')")
         tab.paint("other", (320, 240), (345, 240))
         tab.wait_model("changed", "m.text.includes('the last correction changed')")
         now = tab.model("labels", "Array.from(m.data_source.data.image[0])")
@@ -475,11 +475,11 @@ def test_the_gallery_keeps_its_order_and_lists_rejected_patches(job, browser, sc
         tab.wait_model("size-note", "m.text.includes('32 samples (128 ms) by 48 traces')")
         assert oc.Job(job).plan.size == (32, 48)
         tab.step("2 Retrieved")
-        tab.wait_model("gallery-note", "m.text.includes('of older decisions')")
+        tab.wait_model("gallery-note", "m.text.includes('from older decisions')")
         tab.close()
     with server(job) as (address, _):  # after a restart, the patches are shown as stale
         tab = Tab(browser, address, screen)
-        tab.wait_model("gallery-note", "m.text.includes('of older decisions')")
+        tab.wait_model("gallery-note", "m.text.includes('from older decisions')")
         assert len(gallery(tab)) == 12
         tab.close()
 

@@ -121,7 +121,7 @@ def test_the_whole_work_of_an_interpreter(survey, browser, tmp_path):
         assert overlay_pixels(tab) == 160 * 160
         tab.step("4 Results")
         tab.page.get_by_text("SEG-Y labels").click()
-        tab.wait_model("status", "m.text.includes('of older decisions')")
+        tab.wait_model("status", "m.text.includes('from older decisions')")
         tab.page.get_by_text("include stale lines").first.click()
         tab.export()
         tab.wait_model("exported", "m.text.includes('1 of 30 lines labelled, 1 of them stale, 29 missing')")

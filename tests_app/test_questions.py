@@ -122,7 +122,7 @@ def test_a_group_becomes_a_class(job, browser):
         tab.page.get_by_placeholder("unnamed").fill("mass transport")
         cards.nth(2).locator("button.exemplar").click()
         tab.page.locator(".class[data-name='mass transport'] .count", has_text="1 exemplar").wait_for()
-        tab.wait_model("unseen-note", "m.text.includes('find them again')")
+        tab.wait_model("unseen-note", "m.text.includes('find the groups again')")
         tab.page.locator("select:visible").last.select_option("fault")
         cards.nth(3).locator("button.exemplar").click()
         tab.page.locator(".class[data-name=fault] .count", has_text="2 exemplars").wait_for()

@@ -60,7 +60,7 @@ def test_an_opened_volume_shows_sticks_and_layers(survey, browser, screen):
         tab.wait_model("sticks", "m.glyph.line_alpha.value === 0.4")
         group.get_by_role("slider", name="Opacity of seismic").press("ArrowLeft")
         tab.wait_model("amplitudes", "m.glyph.global_alpha.value === 0.95")
-        likelihood = group.get_by_role("slider", name="Least likelihood of fault sticks")
+        likelihood = group.get_by_role("slider", name="Minimum likelihood of fault sticks")
         likelihood.fill("1")
         tab.wait_model("sticks", "m.data_source.data.xs.length === 0")
         likelihood.fill("0.4")

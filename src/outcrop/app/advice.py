@@ -1,4 +1,4 @@
-"""Warnings of the command line, for display on the page next to the panel that they concern."""
+"""The warnings that the command line prints, for display on the page in the panel that they concern."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ EXPERT = "the expert"
 
 
 class PageAdvice:
-    """Warnings about classes, sections, retrieved patches and expert labels, each shown until its cause is removed.
+    """Warnings about classes, sections, retrieved patches and expert labels; a warning is shown while its cause exists.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class PageAdvice:
     def __init__(self, session: "Session") -> None:
         self.session, self.job = session, session.job
         self._mapper: Any = None  # the mapper that was fitted last
-        self._fitted: str | None = None  # key of this mapper
+        self._fitted: str | None = None  # key of this mapper: the digest of its inputs
         self._retrieved: tuple[str | None, list[str]] = (None, [])  # key of a search, and warnings about its patches
         self._failed: tuple[Any, ...] = ()
         self._latest = Latest(self._look)
@@ -32,11 +32,11 @@ class PageAdvice:
         self._n_settled = len(session.job.notes)
 
     def close(self) -> None:
-        """Wait for the thread that checks the mapper and the retrieved patches."""
+        """Wait until the thread that checks the mapper and the retrieved patches has ended."""
         self._latest.wait()
 
     def notes(self) -> list[str]:
-        """Return the notes from opening the job, and the notes about the last decision."""
+        """Return the notes made when the job was opened, and the notes about the last decision."""
         return list(dict.fromkeys([*self._first_notes, *self.job.notes[self._n_settled :]]))
 
     def forget_notes(self) -> None:
@@ -44,7 +44,7 @@ class PageAdvice:
         self._n_settled = len(self.job.notes)
 
     def background(self) -> list[str]:
-        """Return a warning if the classes need a background class and have none."""
+        """Return a warning, as a list, if the job needs a background class and has none."""
         plan = self.job.plan
         if plan.background is not None or not plan.by_points or plan.mapper_key is None:
             return []
@@ -61,7 +61,7 @@ class PageAdvice:
         return [*self.background(), *(hints.look_alikes(plan, mapper) if known else [])]
 
     def section(self, line: float | None) -> list[str]:
-        """Return warnings about classes that cover nothing or most of a labelled line."""
+        """Return warnings about classes that cover nothing or most of a labelled line, given by its number."""
         codes = None if line is None else self.session.labelling.codes(line)
         if codes is None:
             return []
@@ -84,7 +84,7 @@ class PageAdvice:
         Parameters
         ----------
         scored : dict or None
-            Class -> score of the line in view, None if the line has no score.
+            Class -> its score on the line in view; None if this line was not scored.
         """
         truth, known = self.session.labelling.truth, self.session.labelling.shown().names
         if truth is None or not known:
@@ -93,7 +93,7 @@ class PageAdvice:
         return [*notes, *unmatched_classes(scored or (), names, known, EXPERT)]
 
     def _known_mapper(self) -> Any:
-        """Return the mapper of the present decisions, or the previous mapper while a thread loads the present one."""
+        """Return the mapper of the present decisions; while a thread loads it, return the previous mapper."""
         key = self.job.plan.mapper_key
         if key is None:
             return None
@@ -106,7 +106,7 @@ class PageAdvice:
             self._latest.request()
 
     def _wanted(self) -> tuple[Any, ...]:
-        """Return the keys of the mapper, the labels and the search that the warnings are about."""
+        """Return what identifies the mapper, the labels and the search that the warnings are about."""
         return self.job.plan.mapper_key, self.job.labels_written(), self.session.search.key
 
     def _look(self) -> None:
@@ -127,7 +127,7 @@ class PageAdvice:
 
 
 def taught_classes(session: "Session") -> set[str]:
-    """Return the classes that have an exemplar, a stroke, an accepted patch or a part of a confirmed line."""
+    """Return the classes with an exemplar, a stroke, an accepted patch, or labels on a confirmed line."""
     plan = session.job.plan
     state = plan.state
     firsts = {one.name for one in state.exemplars} | {one["class"] for one in state.strokes}

@@ -1,4 +1,4 @@
-"""Audits of a session: a thread draws the questions, and the answers are decisions of the job."""
+"""Audits on the page: a thread draws random questions, and the answers are stored as decisions of the job."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ class Audits:
     audit : Audit or None
         The audit in progress.
     clicks : int
-        Number of questions requested.
+        Number of requested questions.
     """
 
     def __init__(self, session: "Session") -> None:
@@ -35,11 +35,11 @@ class Audits:
         self._current = Last()
 
     def start(self, of: str, clicks: int = QUESTIONS) -> Task:
-        """Draw questions about retrieved "patches", or about "samples" of the labels, in a thread."""
+        """Draw questions in a thread: about retrieved patches (`of` "patches") or labelled samples ("samples")."""
         if of == "patches" and not (self.job.plan.queries and self.job.indexed):
             raise ValueError("No patches are retrieved yet; find similar patches first (step 1).")
         if of == "samples" and all(self.job.labelled.values()):
-            raise ValueError("No line has labels of the present decisions yet; label a line first (step 3).")
+            raise ValueError("No line has up-to-date labels; label a line first (step 3).")
 
         def draw(_: Task) -> None:
             audit = Audit(self.job, clicks, of=of)
@@ -61,7 +61,7 @@ class Audits:
         self.session.tell("audit")
 
     def is_current(self, audit: Audit) -> bool:
-        """Return whether the questions are about patches or labels of the present decisions."""
+        """Return whether the audited patches or labels were made from the present decisions."""
 
         def compare() -> bool:
             key = self.job.plan.keys["retrieved" if audit.of == "patches" else "votes"]
@@ -77,6 +77,8 @@ class Audits:
         if answer not in ANSWERS:
             raise ValueError(f"{answer!r} is not an answer; choose {', '.join(ANSWERS)}.")
         if self.audit is None or not self.is_current(self.audit):
-            raise ValueError("The result changed since these questions were drawn; draw them again.")
+            raise ValueError(
+                "The patches or labels changed since these questions were drawn; draw the questions again."
+            )
         given: dict[str, Any] = {"really": {number: really}} if really else {answer: [number]}
         self.audit.answer(**given)

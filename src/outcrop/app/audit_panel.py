@@ -1,4 +1,4 @@
-"""Audit on the page: judge random patches or labelled samples, and estimate the share of right ones."""
+"""Audit on the page: the interpreter judges random patches or labelled samples, which gives the share of right ones."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ TABLE = "width:100%; border-collapse:collapse; font-size:12px; font-variant-nume
 
 
 class AuditPanel(Panel):
-    """One question at a time, and a table of the shares estimated from the answers.
+    """The audit: one question at a time, and a table of the shares of right patches or labels.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class AuditPanel(Panel):
         self.table.text = table_text(audit.estimates, samples=audit.of == "samples", palette=self.job.palette)
 
     def _item(self, audit: Audit, questions: pd.DataFrame, number: int | None, current: bool) -> dict[str, Any]:
-        """Return the content of `Question` for a question, without a picture if all questions are answered."""
+        """Return the content of `Question` for one question; without a picture if all questions are answered."""
         if number is None:
             return {"number": len(questions) + 1}
         row, palette = questions.loc[number], self.job.palette
@@ -110,7 +110,7 @@ class AuditPanel(Panel):
 
 
 def drawn(audit: Audit, number: int) -> dict[str, Any]:
-    """Return the picture of a question, and the box of the patch or sample in it."""
+    """Return the picture of a question, its width and height, and the box of the patch or sample in the picture."""
     amplitudes, box = audit.picture(number)
     codes = np.round(255 * np.clip(np.nan_to_num(amplitudes, nan=0.5), 0, 1)).astype(np.uint8)
     height, width = codes.shape
@@ -118,7 +118,7 @@ def drawn(audit: Audit, number: int) -> dict[str, Any]:
 
 
 def notes(audit: Audit, answered: int, total: int, *, current: bool) -> Iterator[str]:
-    """Yield the number of answered questions, and the number of answers that no longer count."""
+    """Yield notes in HTML: the number of answered questions, and the number of older answers that do not count."""
     yield f"<b>{answered} of {total} answered</b>"
     things = "patches" if audit.of == "patches" else "labels"
     if not current:
@@ -142,20 +142,20 @@ def table_text(estimates: pd.DataFrame, *, samples: bool, palette: dict[str, str
     body = "".join(f"<tr style='{style}'>{table_cells(cells, 'td')}</tr>" for cells, style in rows)
     what = f"Estimated share of right {'labels' if samples else 'patches'}, with a 95 % interval."
     if samples and not iou:
-        what += " IoU needs the class of every wrong sample."
+        what += " IoU needs the true class of every wrong sample."
     head = f"<tr style='color:#667'>{table_cells(heads, 'th')}</tr>"
     return f"<table style='{TABLE}'>{head}{body}</table><div style='color:#667; font-size:11.5px'>{what}</div>"
 
 
 def table_cells(cells: Sequence[str], tag: str) -> str:
-    """Return the HTML cells of a row: the first aligned left, the others right."""
+    """Return the HTML cells of a table row; the first cell is aligned left, the others right."""
     sides = ["left", *["right"] * (len(cells) - 1)]
     style = "padding:2px 4px; font-weight:inherit; text-align"
     return "".join(f"<{tag} style='{style}:{side}'>{cell}</{tag}>" for cell, side in zip(cells, sides, strict=True))
 
 
 def interval_text(share: float, low: float, high: float) -> str:
-    """Return a share with its interval in percent.
+    """Return a share with its interval as a text in percent; a hyphen if the share is unknown.
 
     Examples
     --------

@@ -172,7 +172,7 @@ const send = (stroke) => {
 const finish = () => {
   const stroke = plot.stroke, { length } = stroke.points, fewest = FEWEST[stroke.tool], few = length < fewest;
   if (few && length) {
-    const more = stroke.dragged ? "drag farther" : "click more, or press Esc to drop it";
+    const more = stroke.dragged ? "drag farther" : "click more corners, or press Esc to discard the stroke";
     tell(`${NAMES[stroke.tool]} needs ${fewest} corners and has ${length}: ${more}.`);
   }
   if (few && !stroke.dragged) return;

@@ -38,7 +38,7 @@ class Part:
     ----------
     session : Session
     say : callable
-        Shows a line of text to the interpreter.
+        Called as ``say(text, wrong=False)``; shows a line of text to the interpreter, as an error if `wrong` is true.
     """
 
     def __init__(self, session: Session, say: Callable[..., None]) -> None:
@@ -47,14 +47,14 @@ class Part:
         self.actions: list[Any] = []  # buttons that are disabled while a task runs
 
     def attempt(self, action: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call an action and return its result; show an error that it raises."""
+        """Call an action and return its result; if it raises an error, show the error and return None."""
         try:
             return action(*arguments, **options)
         except REFUSED as error:
             self.say(str(error) or type(error).__name__, wrong=True)
 
     def button(self, label: str, action: Callable[[], object], name: str, **options: Any) -> Any:
-        """Return a button that calls an action."""
+        """Return a button that calls an action when it is clicked."""
         if options.get("button_type") == "primary":
             options["stylesheets"] = [PRIMARY]
         one = Button(label=label, name=name, **options)
@@ -68,7 +68,7 @@ class Part:
 
 
 def guarded(method: Method) -> Method:
-    """Wrap a method of a `Part`: an error that it raises is shown instead."""
+    """Wrap a method of a `Part`, so that an error raised by the method is shown on the page."""
 
     @functools.wraps(method)
     def safe(self: Part, *arguments: Any, **options: Any) -> Any:
@@ -78,7 +78,7 @@ def guarded(method: Method) -> Method:
 
 
 class Talking:
-    """A component that passes the messages of its script to a handler."""
+    """A component whose script in the browser sends messages to a handler in Python."""
 
     def __init__(self, handle: Callable[[Message], object], **options: Any) -> None:
         self._handle = handle
@@ -93,11 +93,11 @@ class Talking:
 
 
 class Cards(Talking, JSComponent):
-    """A grid of thumbnails with buttons and keys."""
+    """A grid of thumbnails with buttons and shortcut keys."""
 
-    items = param.List(doc="key, src, title, note, colour, state, hint of every card")
+    items = param.List(doc="key (id), src, title, note, colour, state, hint of every card")
     actions = param.List(doc="verb, sign and hint of every button")
-    keys = param.Dict(default={}, doc="key of the keyboard -> verb")
+    keys = param.Dict(default={}, doc="key on the keyboard -> verb")
     several = param.Boolean(default=False, doc="whether Shift chooses several cards, for one button or key")
     _esm = HERE / "cards.js"
     _stylesheets: ClassVar = [CSS]
@@ -117,7 +117,7 @@ class Classes(Talking, JSComponent):
 class Legend(Talking, JSComponent):
     """The classes of a section, with buttons that hide them."""
 
-    items = param.List(doc="name, colour, share, key and hidden of every class")
+    items = param.List(doc="name, colour, share, key (on the keyboard) and hidden of every class")
     _esm = HERE / "legend.js"
     _stylesheets: ClassVar = [CSS]
 
@@ -125,8 +125,8 @@ class Legend(Talking, JSComponent):
 class Layers(Talking, JSComponent):
     """The layers over the section."""
 
-    items = param.List(doc="name, renderers, shown, opacity and key of every layer; fault sticks also likelihood")
-    likelihoods = param.List(doc="smallest and largest likelihood of a stick")
+    items = param.List(doc="name, renderers, shown, opacity, key (on the keyboard) of every layer; sticks: likelihood")
+    likelihoods = param.List(doc="ends of the slider for the minimum likelihood of sticks")
     _esm = HERE / "layer_bar.js"
     _stylesheets: ClassVar = [CSS]
 
@@ -140,18 +140,18 @@ class Question(Talking, JSComponent):
 
 
 class Ask(Talking, JSComponent):
-    """A dialog that asks the interpreter to choose."""
+    """A dialog in which the interpreter chooses one of several answers."""
 
     title = param.String()
     text = param.String()
-    choices = param.List(doc="key and text of every choice")
+    choices = param.List(doc="key (id) and text of every choice")
     refusal = param.String(default="Cancel", doc="text of the button that chooses nothing")
     asked = param.Integer(default=0, doc="number of times the dialog was opened")
     _esm = HERE / "ask.js"
     _stylesheets: ClassVar = [CSS]
 
     def ask(self, title: str, text: str, choices: list[tuple[str, str]], refusal: str = "Cancel") -> None:
-        """Open the dialog; the handler receives the key of the choice."""
+        """Open the dialog; `choices` are pairs (key, text), and the handler receives the key of the chosen one."""
         self.param.update(title=title, text=text, choices=choices, refusal=refusal)
         self.asked += 1
 
@@ -174,34 +174,34 @@ class Splitter(JSComponent):
 
 
 class Keys(Talking, JSComponent):
-    """Keys that work anywhere on the page."""
+    """Keys of the keyboard that work anywhere on the page."""
 
     help = param.Integer(default=0, doc="number of times the list of keys was requested")
     _esm = HERE / "keys.js"
 
 
 def script(name: str, **arguments: Any) -> Any:
-    """Return a callback with the JavaScript of a file in this folder."""
+    """Return a callback that runs the JavaScript file of that name in this folder."""
     return CustomJS(args=arguments, code=(HERE / f"{name}.js").read_text(encoding="utf-8"))
 
 
 def card(key: object, picture: str, title: str, colour: str, **more: str) -> dict[str, str]:
-    """Return an item of `Cards`; `more` holds its note, state (accepted, rejected) and hint."""
+    """Return an item of `Cards`; `more` can hold note, state ("accepted" or "rejected") and hint."""
     return {"key": str(key), "src": picture, "title": title, "colour": colour, **more}
 
 
 def note(name: str, **options: Any) -> Any:
-    """Return an empty text."""
+    """Return an empty text widget."""
     return Div(text="", name=name, **WIDE, **options)
 
 
 def warnings(name: str) -> Any:
-    """Return an empty text for `warn`."""
+    """Return an empty text widget for `warn`."""
     return Div(text="", name=name, visible=False, styles={"font-size": "12.5px"}, **WIDE)
 
 
 def warn(place: Any, texts: Sequence[str]) -> None:
-    """Show warnings in a text made by `warnings`; hide it if the list is empty."""
+    """Show warnings in a text widget made by `warnings`; hide the widget if there are no warnings."""
     rows = "".join(f"<li>{escape(text)}</li>" for text in texts)
     style = "margin:2px 0; padding:4px 8px 4px 24px; background:#fff3e0; border-left:3px solid #b35900; color:#5c2e00"
     place.update(text=f"<ul role='status' style='{style}'>{rows}</ul>" if texts else "", visible=bool(texts))

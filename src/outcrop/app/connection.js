@@ -46,7 +46,7 @@ function watch(model, waiting) {
     const unsure = acted > last ? " Your last click may not be saved: check it when the page is back." : "";
     const kept = count === 0 ? `What you decided before is saved.${unsure}`
       : `${count === 1 ? "1 stroke is" : `${count} strokes are`} not saved yet: this tab keeps what you painted and sends it; leave it open.`;
-    return `Connection lost: the server does not answer. ${kept} If it ended, run outcrop app on the job again; this page then continues by itself.`;
+    return `Connection lost: the server does not answer. ${kept} If the server ended, run outcrop app on the job again; this page then continues by itself.`;
   };
   const show = (gone) => {
     lost = gone;

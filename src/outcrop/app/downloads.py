@@ -1,4 +1,4 @@
-"""Downloads of the page: files of a job; a folder is sent as one zip file."""
+"""Downloads on the page: the files of a job; a folder is sent as one zip file."""
 
 import zipfile
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ WAY = r"/download/([^/]+)/([^/]+)"
 
 
 def downloads_of(job: Path) -> dict[str, Path]:
-    """Return name -> path of the files and folders of a job for download: exports, tables and pictures."""
+    """Return name -> path of each file or folder of a job that can be downloaded: exports, tables and pictures."""
     found = [path for pattern in TABLES for path in job.glob(pattern) if path.is_file()]
     found += (job / "export").glob("[!.]*")
     return {name_of(path): path for path in sorted(found)}
@@ -25,13 +25,13 @@ def name_of(path: Path) -> str:
 
 
 class Sink:
-    """A file object for `zipfile` that keeps written bytes until `take` returns them."""
+    """A file object for `zipfile` that keeps the written bytes until `take` returns them."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
 
     def write(self, data: bytes) -> int:
-        """Keep bytes for `take`."""
+        """Keep bytes for `take`, and return their number."""
         self.parts.append(bytes(data))
         return len(data)
 
@@ -66,11 +66,11 @@ class Download(RequestHandler):
     """Answer with a file that the page of an open job offers; any other name gives error 404."""
 
     def initialize(self, desk: Any) -> None:
-        """Store the desk, which holds the open jobs."""
+        """Store the `Desk` of the server, which holds the open jobs."""
         self._desk = desk
 
     async def get(self, job: str, name: str) -> None:
-        """Send one file."""
+        """Send the download of a name from a job."""
         session = self._desk.sessions.get(job)
         path = downloads_of(session.path).get(name) if session else None
         if path is None:

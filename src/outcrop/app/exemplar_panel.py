@@ -35,7 +35,7 @@ class ExemplarPanel(Panel):
     ----------
     viewer : Viewer
     find : callable
-        Starts a search.
+        Called without arguments to start a search.
     """
 
     def __init__(self, viewer: Viewer, find: Callable[[], object]) -> None:
@@ -53,8 +53,8 @@ class ExemplarPanel(Panel):
     def layout(self, *below: Any) -> Any:
         """Return the parts of the panel, arranged above other panels."""
         what = hint(
-            "Choose or add a class, then click on the section to place a box; drag a box to move it. A double click on "
-            "a name renames the class. "
+            "Choose or add a class, then click on the section to place an exemplar (a box); drag the box to move it. A "
+            "double click on a name renames the class. "
             "Arrow keys, PgUp and PgDn change the line; the mouse wheel zooms."
         )
         size = pn.Row(self.size, pn.Column(*self.actions, margin=(14, 0)))
@@ -91,7 +91,7 @@ class ExemplarPanel(Panel):
         self.session.decide(self.job.remove_class, self.job.plan.names[message["key"]])
 
     def choose(self, name: str) -> None:
-        """Choose a class, and the tool that places exemplars."""
+        """Choose a class, and select the tool that places exemplars."""
         self.viewer.choose(name)
         self.viewer.take(PLACE)
         self.show()
@@ -125,7 +125,7 @@ class ExemplarPanel(Panel):
             self.viewer.jump(places[message["key"]])
 
     def show(self) -> None:
-        """Update the panel to the decisions."""
+        """Update the panel after decisions."""
         self._show_size()
         self.show_warnings()
         palette, exemplars = self.job.palette, self.job.exemplars

@@ -1,4 +1,4 @@
-"""Faults and geobodies of a session: sticks, tops and bases on the section in view, and verdicts on sticks."""
+"""Faults and geobodies on the page: sticks, tops and bases on the section in view, and verdicts on sticks."""
 
 import warnings
 from pathlib import Path
@@ -26,16 +26,16 @@ ALL = "all faults"  # in place of the sticks of one class
 
 
 class Picked(NamedTuple):
-    """Sticks that can be drawn on a section, and the key of their inputs."""
+    """Sticks picked for sections, and the inputs that they were picked from."""
 
-    key: Any  # class, lines, decisions, and the stores of the labels of the lines
+    key: Any  # inputs: classes, lines, plan of the job, and the stores of the labels of the lines
     sticks: pd.DataFrame
     rejected: pd.DataFrame
     note: str
 
 
 class Shown(NamedTuple):
-    """Sticks of the section in view, with the lines to draw for them, and separately the rejected sticks."""
+    """Sticks on the section in view with the traces that are drawn, and the same for rejected sticks."""
 
     sticks: pd.DataFrame
     traces: list[FaultTrace]
@@ -62,8 +62,8 @@ class Geology:
     def __init__(self, session: "Session") -> None:
         self.session, self.job, self.survey = session, session.job, session.survey
         self.of = session.view.get("sticks-of", "")
-        self._picked: dict[bool, Picked] = {}  # sticks of sections on the lines (False) and across them (True)
-        self._bodies: tuple[Any, Any] | None = None  # geobodies, and the key of the labels that they were found in
+        self._picked: dict[bool, Picked] = {}  # sticks for sections along the lines (False) and across the lines (True)
+        self._bodies: tuple[Any, Any] | None = None  # geobodies, and the inputs of the labels that they were found in
         self._wanted: tuple[bool, Any] | None = None
         self._picker = Latest(self._pick)
         self.picking = False
@@ -76,7 +76,7 @@ class Geology:
     # ---- sticks -----------------------------------------------------------------------------------------------------
 
     def choices(self) -> list[str]:
-        """Return the choices of sticks: every class, or `ALL`; reset the choice if its class was removed."""
+        """Return the choices of sticks: every class, and `ALL`. If the chosen class was removed, choose `ALL`."""
         names = list(self.job.palette)
         if self.of not in (ALL, *names):
             self.of = ALL
@@ -89,7 +89,7 @@ class Geology:
         self.session.tell("geology")
 
     def shown(self, direction: int, position: int) -> Shown:
-        """Return the sticks on a section; while a thread picks them, older sticks or none."""
+        """Return the sticks on a section; while a thread picks the sticks, return older sticks or none."""
         key, across = self._key(direction, position), direction != self.survey.along
         picked = self._picked.get(across)
         if picked is None or picked.key != key:
@@ -105,9 +105,10 @@ class Geology:
         return Shown(picked.sticks, traces[0], picked.rejected, traces[1], picked.note)
 
     def _key(self, direction: int, position: int) -> tuple[Any, ...]:
-        """Return the inputs of the sticks of a section: its line, or for a section across the lines all picked lines.
+        """Return the inputs of the sticks of a section: classes, line numbers, plan, and stores of labels.
 
-        The labels of other lines are not included, because up to twenty lines are labelled again after a verdict.
+        The line numbers are that of the section or, for a section across the lines, those of all picked lines. Labels
+        of other lines are not included, because up to twenty lines are labelled again after a verdict.
         """
         self.choices()
         along, lines = self.survey.along, self.survey.lines
@@ -130,7 +131,7 @@ class Geology:
         self.session.tell("geology")
 
     def _sticks(self, lines: list[float]) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-        """Return the sticks of some lines, the rejected sticks of these lines, and a sentence with their numbers."""
+        """Return the sticks on the given lines, the rejected sticks on these lines, and a note with the counts."""
         name, along = self.fault_class(), self.survey.line_name
         rejected = self._none()
         if name in self.job.palette:
@@ -152,7 +153,7 @@ class Geology:
         return sticks, rejected, note if labelled else f"{note}; label the line to see the sticks of its labels"
 
     def _all_sticks(self, lines: list[float] | None = None, **options: Any) -> pd.DataFrame:
-        """Return the sticks of any class, without rejected sticks."""
+        """Return the sticks of all classes, without rejected sticks; on the given lines, by default on all."""
         name = self.fault_class()
         return faults.judged_sticks(self.job, name if name in self.job.palette else None, lines, **options)
 
@@ -161,7 +162,7 @@ class Geology:
         return pd.DataFrame({name: np.empty(0) for name in columns})
 
     def pick_all(self) -> Task:
-        """Pick the faults of all lines that are not picked yet, in a thread."""
+        """Pick faults on all lines on which no faults are picked yet, in a thread."""
 
         def pick(task: Task) -> None:
             faults.all_sticks(self.job, progress=task.stage)
@@ -172,9 +173,10 @@ class Geology:
     # ---- decisions --------------------------------------------------------------------------------------------------
 
     def fault_class(self) -> str:
-        """Return the class of accepted sticks: the shown class, or the chosen class, or the class that holds verdicts.
+        """Return the class that accepted sticks get.
 
-        It may be a new class, which the first verdict adds.
+        It is the class whose sticks are shown, else the class that the interpreter chose, else the class of earlier
+        verdicts on sticks. It may be a new class, which the first verdict adds to the job.
         """
         if self.of in self.job.palette:
             return self.of
@@ -188,17 +190,17 @@ class Geology:
             return named[0] if named else faults.FAULT
 
     def fault_classes(self) -> list[str]:
-        """Return the classes that can be given to accepted sticks."""
+        """Return the classes that accepted sticks can get."""
         names = [name for name in self.job.palette if name != self.job.plan.background_name]
         return names if self.fault_class() in names else [*names, self.fault_class()]
 
     def choose_fault_class(self, name: str) -> None:
-        """Choose the class of accepted sticks."""
+        """Choose the class that accepted sticks get."""
         self.session.view.keep(**{"fault-class": self.job.first_name(name)})
         self.session.tell("geology")
 
     def judge(self, sticks: pd.DataFrame, what: str, position: int) -> None:
-        """Accept or reject sticks on a line, or clear their verdicts, as one act."""
+        """Judge sticks on the line at a position, as one act; `what` is "accept", "reject" or "forget" (clear)."""
         self.session.decide_on(position, self._judge, sticks, what)
 
     def _judge(self, sticks: pd.DataFrame, what: str) -> None:
@@ -209,7 +211,7 @@ class Geology:
             faults.judge_sticks(self.job, sticks, what, name)
 
     def extend(self, stick: pd.DataFrame, place: Place, position: int) -> None:
-        """Extend a stick on a line to a position, and accept it."""
+        """Extend a stick to a place on the line at a position, and accept the stick."""
         self.session.decide_on(position, self._extend, stick, place)
 
     def _extend(self, stick: pd.DataFrame, place: Place) -> None:
@@ -234,23 +236,23 @@ class Geology:
         return self.session.work.start("finding bodies", find)
 
     def bodies_note(self) -> str:
-        """Return the number of geobodies as a sentence."""
+        """Return the number of geobodies as a text, "" before geobodies were found."""
         if self._bodies is None:
             return ""
         words = f"{len(self._bodies[0].table)} bodies"
-        return f"{words} from older labels: find them again" if self.bodies_old() else words
+        return f"{words} from older labels: find the bodies again" if self.bodies_old() else words
 
     def bodies_old(self) -> bool:
         """Return whether the labels changed since the geobodies were found."""
         return self._bodies is not None and self._bodies[1] != self._labels()
 
     def _labels(self) -> tuple[Any, ...]:
-        """Return the inputs of the labels of the survey: strokes, limit of confidence and stores."""
+        """Return the inputs of the survey's labels: strokes, limit of confidence, and the folders of the votes."""
         labels = self.session.labelling.shown().labels
         return self.job.strokes, labels.limit, {line: store.folder.name for line, store in labels.stores.items()}
 
     def horizons(self, direction: int, position: int) -> list[tuple[str, str, Any]]:
-        """Return class, side (top or base) and line (across, down) of the horizons on a section."""
+        """Return (class, side, points on the section) of every horizon on a section; the side is top or base."""
         if self._bodies is None:
             return []
         bodies, interval = self._bodies[0], abs(self.survey.axes[2].step)
@@ -265,7 +267,7 @@ class Geology:
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def export_sticks(self, name: str = "sticks.csv", *, stale: bool = False) -> Task:
-        """Write the sticks of all labelled lines, or of all lines, into the export folder, in a thread.
+        """Write sticks into the export folder, in a thread: those of the shown class on labelled lines, or `ALL`.
 
         Rejected sticks are left out. Stale labels raise an error unless `stale` is true; `ALL` needs no labels.
         """
@@ -301,6 +303,6 @@ class Geology:
         return self.session.work.start("writing bodies", write)
 
     def _wrote(self, out: Path, what: str, old: int) -> None:
-        """Add a file to the list of exports."""
+        """Add a file to the list of exports; `old` is its number of stale lines."""
         lines = f", including {old} stale line{'s' if old > 1 else ''}" if old else ""
         self.session.results.written.append(Written(out, f"{out} written: {what}{lines}", geology=True))

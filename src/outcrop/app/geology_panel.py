@@ -38,7 +38,7 @@ OLD = "Tops out of date: recompute"
 
 
 class Chosen(NamedTuple):
-    """A chosen stick; a later pick does not change it."""
+    """A chosen stick, which stays unchanged when faults are picked again."""
 
     of: str  # class shown when the stick was chosen
     trace: FaultTrace
@@ -95,7 +95,7 @@ class GeologyPanel(ExportPanel):
         figure.on_event(events.SelectionGeometry, self._on_lasso)
 
     def _make_lines(self) -> None:
-        """Add the glyphs over the section: outlines below, lines above."""
+        """Add the glyphs over the section; the dark outlines lie below the coloured lines."""
         figure = self.viewer.plot.figure
         self.lines = {name: source(LINES) for name in GLYPHS}
         look = {"line_color": "colour", "line_width": "width"}
@@ -111,8 +111,8 @@ class GeologyPanel(ExportPanel):
         """Return the parts of the panel, arranged."""
         look = hint(
             "Click on a stick, or draw the lasso (G) around several; Shift adds. J chooses the next stick without a "
-            "verdict, Shift+A all sticks. Accepted sticks are painted as the class. Rejected sticks are not faults: "
-            "they are hidden and not exported. Labels learn from both."
+            "verdict, Shift+A all sticks. Accepted sticks are painted with the class. Rejected sticks are hidden and "
+            "not exported. Labels learn from accepted and rejected sticks."
         )
         solid = hint(
             "Tops are solid and bases dashed, in the colours of their classes; on time slices, both are contours."
@@ -207,7 +207,7 @@ class GeologyPanel(ExportPanel):
         return as_columns([(*self._placed(one.across, one.down), *look) for one, *look in looks])
 
     def _placed(self, across: npt.ArrayLike, down: npt.ArrayLike) -> list[list[float]]:
-        """Return survey labels as coordinates of the plot."""
+        """Return a line, given by axis values across and down, in coordinates of the plot."""
         axes = self.survey.sections.frame(self.viewer.direction)
         return [_coordinates(axis, values).tolist() for axis, values in zip(axes, (across, down), strict=True)]
 
@@ -269,12 +269,14 @@ class GeologyPanel(ExportPanel):
 
     @guarded
     def on_key(self, what: str) -> None:
-        """Choose the next or previous stick without a verdict or all sticks, or judge the chosen sticks."""
+        """Choose the next or previous stick without a verdict, choose all sticks, or judge the chosen sticks."""
         if what in ("accept", "reject"):
             self._on_verdict(what)
             return
         if not self.layers.shown(STICKS) or self.viewer.line is None:
-            raise ValueError(f"Sticks can be chosen on {self.survey.line_name}s only; show one, with its fault sticks.")
+            raise ValueError(
+                f"Sticks can be chosen on {self.survey.line_name}s only; show such a section, with its fault sticks."
+            )
         if what == "all":
             self._choose(self._found)
             return
@@ -289,7 +291,9 @@ class GeologyPanel(ExportPanel):
     @guarded
     def _on_verdict(self, what: str) -> None:
         if not self.chosen:
-            raise ValueError("No stick is chosen; click on one with the tool Navigate, or draw the lasso around some.")
+            raise ValueError(
+                "No stick is chosen; click on a stick with the tool Navigate, or draw the lasso around sticks."
+            )
         sticks = pd.concat([one.points.assign(stick=number) for number, one in enumerate(self.chosen)])
         self.geology.judge(sticks, what, self.viewer.position)
         self._choose([])
@@ -307,13 +311,13 @@ class GeologyPanel(ExportPanel):
 
 
 def as_columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
-    """Return rows of xs, ys, colour, width and alpha as columns of a glyph, with the alpha in the colour."""
+    """Return rows of (xs, ys, colour, width, alpha) as columns of a glyph, in which alpha is a part of the colour."""
     rows = [(xs, ys, to_hex(to_rgba(colour, alpha), keep_alpha=True), width) for xs, ys, colour, width, alpha in rows]
     return {name: [row[i] for row in rows] for i, name in enumerate(LINES)}
 
 
 def verdict_key() -> Any:
-    """Return a legend of the colours of sticks by verdict."""
+    """Return a legend of the colours that show the verdicts on sticks."""
     colours = {"no verdict": STICK, "accepted": ACCEPTED, "rejected (dashed)": "#8a96a3", "chosen": CHOSEN}
     return Div(
         text=" ".join(f"<b style='color:{colour}'>━</b>&nbsp;{name}" for name, colour in colours.items()), **SMALL
@@ -326,13 +330,13 @@ def with_shift(event: Any) -> bool:
 
 
 def same(one: Chosen, other: Chosen) -> bool:
-    """Return whether two choices are the same stick."""
+    """Return whether two chosen sticks are the same stick."""
     (x, y), (x2, y2) = ((each.trace.across, each.trace.down) for each in (one, other))
     return len(x) == len(x2) and np.allclose(x, x2) and np.allclose(y, y2)
 
 
 def share_inside(x: npt.NDArray[Any], y: npt.NDArray[Any], corners: npt.NDArray[Any]) -> float:
-    """Return the share of a line, sampled evenly downwards, that lies inside a closed polygon.
+    """Return the share of a line that lies inside a closed polygon, from points at equal distances down the line.
 
     Examples
     --------
@@ -350,7 +354,7 @@ def share_inside(x: npt.NDArray[Any], y: npt.NDArray[Any], corners: npt.NDArray[
 
 
 def distance(point: tuple[float, float], x: npt.NDArray[Any], y: npt.NDArray[Any], scale: npt.NDArray[Any]) -> float:
-    """Return the distance in pixels from a point to a line through other points.
+    """Return the distance in pixels from a point to the line through points (x, y); `scale` is pixels per unit.
 
     Examples
     --------
@@ -364,7 +368,7 @@ def distance(point: tuple[float, float], x: npt.NDArray[Any], y: npt.NDArray[Any
 
 
 def _coordinates(axis: Axis, labels: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return the coordinates of labels on an axis of a picture, interpolated between its places."""
+    """Return the coordinates of values on an axis of a picture, interpolated between the values of the axis."""
     places = axis.start + axis.step * np.arange(len(axis))
     order = np.argsort(axis.labels)
     return np.asarray(np.interp(np.asarray(labels, float), axis.labels[order], places[order]))

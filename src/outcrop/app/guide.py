@@ -1,4 +1,4 @@
-"""The next step on the page, and its reason, in one line."""
+"""The sentence at the top of the page that states the next step and its reason."""
 
 from outcrop.app.advice import taught_classes
 from outcrop.app.session import Session
@@ -6,7 +6,7 @@ from outcrop.words import counted
 
 
 def next_step(session: Session, line: float | None) -> str:
-    """Return the next step, and its reason.
+    """Return the next step, and its reason, as a sentence.
 
     Parameters
     ----------
@@ -19,22 +19,23 @@ def next_step(session: Session, line: float | None) -> str:
     classes, taught = job.classes, taught_classes(session)
     if not classes:
         return (
-            "Add a class in step 1, for instance salt dome, and click where it shows: labels are learnt from these "
-            "exemplars. Fault sticks need no class."
+            "Add a class in step 1, for instance salt dome, and click on places that show it: labels are learnt from "
+            "these exemplars. Fault sticks need no class."
         )
     bare = [one for one in classes if one not in taught and one != plan.background_name]  # it needs no exemplar
     if bare and not plan.label.mapper:
-        return f"Click where {bare[0]!r} shows best (P): a class without an exemplar gets no labels."
+        return f"Click on a place that shows {bare[0]!r} clearly (P): a class without an exemplar gets no labels."
     background = session.advice.background()
     if background:
         return background[0]
     total, labelled, stale = session.labelling.counts()
     if line is None:
-        return f"Show one of the {name}s to place exemplars and to label: other sections show the result only."
+        return f"Show one of the {name}s to place exemplars and to label; sections across the {name}s are only viewed."
     position = session.survey.line_at(line)
     if position not in session.labelling.done():
         return (
-            f"Label this line (step 3): {counted(len(classes), 'classes', 'are')} marked, and labels show the result."
+            f"Label this line (step 3): {counted(len(classes), 'classes', 'are')} marked, and the labels show whether "
+            "the marks are enough."
         )
     if session.labelling.is_stale(position):
         return "Label this line again (step 3): its labels are older than your last decisions."

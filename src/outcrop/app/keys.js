@@ -7,9 +7,9 @@ const HELP = [
   ["Shift+C, Shift+W", "confirm the labels of this line, clear the confirmation"],
   ["Shift+N", "the line to correct next, at its least certain place"],
   ["G", "lasso around fault sticks (step 5)"], ["J, Shift+J", "next, previous fault stick without a verdict"],
-  ["A  X, Shift+A", "accept, reject the chosen sticks; choose all of the line"],
+  ["A  X, Shift+A", "accept, reject the chosen sticks; choose all sticks of the line"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
-  ["→ ↑,  ← ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
+  ["→ ↑,  ← ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "show the labels before the last correction"],
   ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["M", "fold the panel away, or show it"], ["H", "undo a decision of another kind or person"], ["Y  N  U", "answer a question of an audit (step 4)"], ["?", "this list"],
 ];
 

@@ -59,7 +59,7 @@ class LabelPanel(Panel):
         self.limit = Slider(
             start=0, end=100, step=1, value=0, title="Minimum confidence (%)", name="confidence", width=190
         )
-        # releasing the slider logs a decision: exports and the command line use the limit too
+        # releasing the slider logs a decision, because exports and the command line use the minimum confidence too
         self.limit.on_change(
             "value_throttled", lambda _attr, _old, new: self.attempt(self.session.set_limit, new / 100)
         )
@@ -85,7 +85,7 @@ class LabelPanel(Panel):
     def layout(self) -> Any:
         """Return the parts of the panel, arranged."""
         correct = hint(
-            "Paint the correct class, or paint over right or wrong labels (striped). The labels of the line change at "
+            "Paint the correct class, or mark labels as right or as wrong (striped). The labels of the line change at "
             "once; the mapping learns from the stroke a moment later."
         )
         unlike = hint("Large uncertain areas, unlike the places that you checked before.")
@@ -99,7 +99,7 @@ class LabelPanel(Panel):
 
     def _on_label(self) -> None:
         if self.viewer.line is None:
-            raise ValueError(f"Only {self.survey.line_name}s can be labelled; show one, then label it.")
+            raise ValueError(f"Only {self.survey.line_name}s can be labelled; show such a section, then label it.")
         self.labelling.label([self.viewer.line])
 
     def _on_compare(self, new: int) -> None:
@@ -113,12 +113,12 @@ class LabelPanel(Panel):
             self._take_brush()
 
     def brush_with(self, what: str) -> None:
-        """Set the brush to a class, or to right, wrong or erase."""
+        """Set the brush to a class, given by its first name, or to right, wrong or erase."""
         self.says.value = self.job.first_name(what)
         self._take_brush()
 
     def _take_brush(self) -> None:
-        """Select the brush, unless a painting tool is selected."""
+        """Select the brush tool, unless a painting tool is already selected."""
         if self.viewer.tool_buttons.active not in PAINTING:
             self.viewer.take(BRUSH)
 
@@ -148,7 +148,7 @@ class LabelPanel(Panel):
             self.limit.value = round(100 * self.labelling.limit)
 
     def show(self) -> None:
-        """Update the panel to the labels and the section in view."""
+        """Update the panel after a change of the labels or of the section in view."""
         line = self.viewer.line
         scores = self.labelling.scores(line) if line is not None else None
         self.scores.text = scores_text(scores) if scores else ""
@@ -170,9 +170,9 @@ class LabelPanel(Panel):
             yield "learning from the stroke ..."
         stale_here = line is not None and labelling.is_stale(position)
         if stale_here and position not in following:
-            yield "<b>labels of this line are stale: label again</b>"
+            yield "<b>labels of this line are stale: label the line again</b>"
             if labelling.waits(position):
-                yield "<b>strokes change only labels near them; the mapping learns from them when you label again</b>"
+                yield "<b>a stroke changes only the labels near it; the mapping learns from it when you label again</b>"
         if labelling.changed is not None and corrected:
             yield f"the last correction changed {100 * labelling.changed:.1f} % of the line"
         gone = [("", *one) for one in labelling.vanished]
@@ -202,4 +202,4 @@ class LabelPanel(Panel):
 def scores_text(scores: dict[str, Any]) -> str:
     """Return the scores against the expert labels in one line."""
     classes = ", ".join(f"{escape(name)} {value:.2f}" for name, value in scores["IU"].items())
-    return f"against the expert: <b>mean IU {scores['MIU']:.3f}</b>, pixels {scores['PA']:.3f}; {classes}"
+    return f"against the expert labels: <b>mean IoU {scores['MIU']:.3f}</b>, accuracy {scores['PA']:.3f}; {classes}"

@@ -1,4 +1,4 @@
-"""The labels of a session: labelling of lines, and updates after strokes."""
+"""The labels on the page: labelling of lines, and updates after strokes."""
 
 import contextlib
 import threading
@@ -18,9 +18,9 @@ from outcrop.app.work import Latest, Task, Work
 from outcrop.job.plan import Plan
 from outcrop.parallel import checked, n_cores, one_blas_thread
 
-FOLLOW = 20  # number of labelled lines near a corrected line that are labelled again after it
+FOLLOW = 20  # number of labelled lines near a corrected line that are labelled again after the correction
 SETTLE, QUIET = 0.25, 2.0  # seconds without a stroke before learning from the line, and before labelling lines near it
-SEEN, VANISHED = 0.005, 0.1  # a class with at least this share vanishes if less than this part of it remains
+SEEN, VANISHED = 0.005, 0.1  # a class with at least share SEEN nearly vanishes if less than part VANISHED remains
 TAKEN, OF_LINE = 0.2, 0.01  # part of a class, and of the line, from which a loss outside strokes is reported
 BROKEN_OFF = "labelling-survey"  # key in the view, true while the survey is being labelled
 
@@ -30,7 +30,7 @@ class Newer(Exception):
 
 
 class PageLabels(ShownLabels):
-    """Labels of the survey that the page computes and updates after strokes.
+    """Labels of the survey, which the page computes, and updates after strokes.
 
     Parameters
     ----------
@@ -38,25 +38,26 @@ class PageLabels(ShownLabels):
     survey : Survey
     work : Work
     view : View
-        Remembers that the survey is being labelled.
+        Stores that the survey is being labelled, so that an interrupted run is reported.
     truth : DataArray, optional
         Expert labels to compare with.
 
     Attributes
     ----------
     changed : float or None
-        Share of the line whose label the last correction changed.
+        Share of the corrected line's samples whose label changed in the last correction.
     vanished : list of (str, float, float)
-        Classes that the last correction nearly removed from the line, with their shares before and after.
+        Each class that the last correction nearly removed from the line: name, share before, share after.
     vanished_near : list of (int, str, float, float)
-        The same for the lines that were labelled again after it, with the line number first.
+        The same for lines near the corrected line that were labelled again: line number, name, share before, share
+        after.
     taken : list of (str, float, float)
-        Classes of which the last correction removed a large part outside the strokes: this part, and its share of the
-        line.
+        Each class that lost many samples outside the strokes in the last correction: name, lost part of the class, and
+        lost samples as a share of the line.
     least_sure : list of Unsure
         Places to check next; see `places`.
     visited : list of (inline, crossline, time)
-        The visited places.
+        Places that the interpreter has visited.
     """
 
     def __init__(self, job: PageJob, survey: Survey, work: Work, view: View, truth: xr.DataArray | None = None) -> None:
@@ -71,7 +72,7 @@ class PageLabels(ShownLabels):
         self._to_warm: int | None = None
         self._corrected: int | None = None  # position of the last line whose strokes updated the mapper
         self._followed_at = 0.0  # time of the last stroke
-        self._n_followed = self._learning = 0  # count of calls of `follow`, and the call in work
+        self._n_followed = self._learning = 0  # number of calls of `follow`, and number of the call being processed
         self._turn = threading.Lock()
         self.least_sure: list[Unsure] = []
         self.visited: list[Place] = []
@@ -79,7 +80,7 @@ class PageLabels(ShownLabels):
         self._closing = False
 
     def close(self) -> None:
-        """Wait for the threads of the labels."""
+        """Wait until the threads that update labels have ended."""
         self._closing = True
         for thread in (self._spreader, self._warmer, self._learner, self._finder, self._reader):
             thread.wait()
@@ -87,16 +88,16 @@ class PageLabels(ShownLabels):
     # ---- making -----------------------------------------------------------------------------------------------------
 
     def label(self, lines: Sequence[float] | None = None) -> Task:
-        """Label some lines, by their numbers, or the whole survey."""
+        """Label the lines of the given numbers, by default the whole survey, in a thread."""
         plan = self.job.plan
         if plan.mapper_key is None:
             raise ValueError("Nothing is marked yet; place an exemplar of each class first.")
         if not plan.label.mapper and len(plan.names) < 2:
-            raise ValueError("Labels need two classes or more; add one for everything else, for instance 'other'.")
+            raise ValueError("Labels need at least two classes; add a class for everything else, for instance 'other'.")
         return self.work.start("labelling", self._label, plan, lines)
 
     def _label(self, task: Task, plan: Plan, lines: Sequence[float] | None) -> None:
-        """Label with the decisions of a plan; decisions logged meanwhile make the labels stale."""
+        """Label lines with the decisions of a plan; decisions that are logged meanwhile make the labels stale."""
         position = None if lines is None else self.survey.line_at(lines[0])
         if position is None:
             self.view.keep(**{BROKEN_OFF: True})
@@ -117,7 +118,7 @@ class PageLabels(ShownLabels):
             self.look()
 
     def broken_off(self) -> str:
-        """Return a sentence if the server ended while it labelled the survey, else an empty text."""
+        """Return a sentence if the server ended while it was labelling the survey, else an empty text."""
         total, labelled, stale = self.counts() if self.view.get(BROKEN_OFF, False) else (0, 0, 0)
         done = labelled - stale
         if done == total:
@@ -127,18 +128,21 @@ class PageLabels(ShownLabels):
         )
 
     def begin_correction(self, position: int, shown: Shown | None = None) -> None:
-        """Keep the labels of a line before a correction, present or `shown`, unless a correction is in progress."""
+        """Keep the labels of a line for comparison after a correction, unless a correction is in progress.
+
+        The kept labels are those in `shown`, by default the present labels.
+        """
         before, found = self._before, shown or self.shown()
         if position in found.labels.stores and (before is None or before.fitted or before.position != position):
             codes, _ = self._section(position, found=found)
             self._before = Before(position, codes, 1 + (before.number if before else 0), fitted=False)
 
     def corrected(self, position: int) -> bool:
-        """Return whether the last correction was on a line."""
+        """Return whether the last correction was made on the line at a position."""
         return self._before is not None and self._before.position == position
 
     def _end_correction(self, position: int) -> None:
-        """Compare the labels of a line with the labels before the correction."""
+        """Set the attributes that compare the labels of a line with the labels before the correction."""
         self.changed, self.vanished, self.vanished_near, self.taken, before = None, [], [], [], self._before
         if before is not None and before.position == position:
             after = self.codes(self.survey.lines[position])
@@ -150,14 +154,14 @@ class PageLabels(ShownLabels):
             self._before = before._replace(fitted=True)
 
     def _vanished(self, before: Codes, after: Codes) -> list[tuple[str, float, float]]:
-        """Return classes that nearly vanished from a line, with their shares before and after."""
+        """Return (name, share before, share after) of each class that nearly vanished from a line."""
         then, now = (class_shares(codes, self.shown().names) for codes in (before, after))
         return [
             (name, share, now[name]) for name, share in then.items() if share >= SEEN and now[name] < VANISHED * share
         ]
 
     def _taken(self, before: Codes, after: Codes, position: int) -> list[tuple[str, float, float]]:
-        """Return classes that lost many samples outside strokes, with the lost part of the class and of the line."""
+        """Return (name, lost part of the class, lost share of the line) of classes that lost much outside strokes."""
         painted, _ = self.job.painted_on(self.survey.along, position)
         elsewhere = (before != after) & (painted is None or painted == 0)
         gone = {name for name, *_ in self.vanished}
@@ -172,10 +176,10 @@ class PageLabels(ShownLabels):
     # ---- strokes ----------------------------------------------------------------------------------------------------
 
     def follow(self, position: int) -> None:
-        """Update a line after strokes in threads: first the painted samples, then the labels of the updated mapper.
+        """Update a line after strokes, in threads: first the painted samples, then the labels by the updated mapper.
 
-        Returns at once; the line keeps its present labels until the update is done. After several strokes in a row the
-        mapper is updated once.
+        The call returns at once; the line keeps its present labels until the update is done. After several strokes in
+        quick succession the mapper is updated once.
         """
         with self._turn:
             self.correcting = position
@@ -184,12 +188,12 @@ class PageLabels(ShownLabels):
         self._spreader.request()
 
     def wait(self) -> None:
-        """Wait until strokes are shown and the mapper has learnt from them."""
+        """Wait until the strokes are shown and the mapper has learnt from the strokes."""
         self._spreader.wait()  # it requests the learner before it ends
         self._learner.wait()
 
     def expect(self, position: int) -> None:
-        """Prepare for strokes on a line: compute its features in a thread."""
+        """Compute the features of a line in a thread, so that labels after a stroke are ready sooner."""
         self._to_warm = position
         self._warmer.request()
 
@@ -199,7 +203,7 @@ class PageLabels(ShownLabels):
                 self.job.describe_line(self._to_warm)
 
     def _spread(self) -> None:
-        """Show the labels of the line with the painted samples."""
+        """Show the labels of the corrected line, changed at the painted samples only."""
         position = self.correcting
         try:
             if position is not None and position in self.shown().labels.stores:
@@ -267,23 +271,23 @@ class PageLabels(ShownLabels):
             self.work.tell("labels")
 
     def _label_now(self, plan: Plan, position: int) -> None:
-        """Label a line; stop at a newer stroke."""
+        """Label the line at a position; stop if a newer stroke arrives."""
         self.job.label_lines(plan, [self.survey.lines[position]], workers=1, progress=self._unless_newer)
 
     def _pause(self, seconds: float) -> None:
-        """Wait for some seconds; stop at a newer stroke."""
+        """Wait for a number of seconds; stop if a newer stroke arrives."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self._unless_newer()
             time.sleep(0.02)
 
     def _unless_newer(self, *_: object) -> None:
-        """Raise `Newer` after a newer stroke, or when the session closes."""
+        """Raise `Newer` if a newer stroke has arrived or the session closes."""
         if self._learning != self._n_followed or self._closing:
             raise Newer
 
     def _read_again(self, position: int) -> None:
-        """Read the present labels of a line, and show them."""
+        """Read the present labels of a line again, and show these labels."""
         found = self.shown()
         for limit in {0.0, float(found.labels.limit)}:
             self._read_section(found, position, limit)
@@ -293,7 +297,7 @@ class PageLabels(ShownLabels):
     # ---- places to check next ---------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Find the least certain places in a thread, if lines were labelled since the last search."""
+        """Find the places to check next in a thread, if lines were labelled since the last search."""
         if self.job.labels_written() != self._looked:
             self._finder.request()
 
@@ -311,12 +315,12 @@ class PageLabels(ShownLabels):
         self.work.tell("places")
 
     def _unless_correcting(self) -> None:
-        """Raise `Newer` if a correction is in progress; places are searched again after it."""
+        """Raise `Newer` if a correction is in progress; the search for places starts again after the correction."""
         if self.correcting is not None or self._closing:
             raise Newer
 
     def visit(self, place: Place) -> None:
-        """Note that a place was visited; when all places were visited, find others."""
+        """Note that a place was visited; when all places have been visited, search for others."""
         self.visited.append(place)
         if all(one.place in self.visited for one in self.least_sure):
             self._finder.request()

@@ -42,7 +42,7 @@ export function render({ model }) {
       const least = element("span", { className: "least" });
       const say = (value) => { least.textContent = `≥ ${value.toFixed(2)}`; };
       say(item.likelihood);
-      row.append(slider("Least likelihood of fault sticks", item.likelihood, model.likelihoods, (likelihood) => {
+      row.append(slider("Minimum likelihood of fault sticks", item.likelihood, model.likelihoods, (likelihood) => {
         say(likelihood);
         model.send_msg({ name: item.name, likelihood });
       }), least);

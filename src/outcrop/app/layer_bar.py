@@ -10,13 +10,13 @@ from outcrop.geometry.tracing import THRESHOLD
 
 
 class Layer(NamedTuple):
-    """The initial state of a layer."""
+    """A layer over the section, with its initial state."""
 
     name: str
     renderers: tuple[str, ...]  # names of the renderers in the figure
     opacity: float = 1.0
     shown: bool = True
-    key: str = ""  # key that hides and shows the layer
+    key: str = ""  # key on the keyboard that hides and shows the layer
 
 
 STICKS, TOPS = "fault sticks", "tops"
@@ -32,7 +32,7 @@ LAYERS = (
 
 
 class LayerBar(Panel):
-    """An eye and an opacity for every layer, and a slider for the likelihood of fault sticks.
+    """A button (an eye) that hides each layer, a slider for its opacity, and one for the likelihood of fault sticks.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class LayerBar(Panel):
     Attributes
     ----------
     after_change : callable
-        Called with the name of a layer that is hidden or shown, or whose likelihood changed.
+        Called with the name of a layer that was hidden or shown, or whose minimum likelihood was changed.
     """
 
     def __init__(self, viewer: Viewer) -> None:
@@ -60,7 +60,7 @@ class LayerBar(Panel):
 
     @property
     def likelihood(self) -> float:
-        """Minimum mean likelihood of fault sticks that are shown."""
+        """Minimum likelihood: fault sticks with a lower mean likelihood are hidden."""
         return float(self.view.get("likelihood", THRESHOLD))
 
     def shown(self, name: str) -> bool:
@@ -68,7 +68,7 @@ class LayerBar(Panel):
         return bool(self._state[name]["shown"])
 
     def apply(self) -> None:
-        """Set the renderers to the stored visibility and opacity."""
+        """Apply the stored visibility and opacity to the renderers of the layers."""
         plot = self.viewer.plot
         found = {one.name: one for one in plot.figure.renderers}
         for layer in LAYERS:
@@ -83,7 +83,7 @@ class LayerBar(Panel):
 
     @guarded
     def _on_message(self, message: Message) -> None:
-        """Store a change made in the browser, and draw sticks above the minimum likelihood."""
+        """Store a change that was made in the browser, and draw the sticks above the minimum likelihood."""
         name = message.pop("name")
         if "likelihood" in message:
             self.view.keep(likelihood=float(message["likelihood"]))

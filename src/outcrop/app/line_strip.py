@@ -1,4 +1,4 @@
-"""A strip with the state of every line, the line to correct next, and the buttons that confirm the line in view."""
+"""A strip that shows the state of every line and the line to correct next, with buttons that confirm a line."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ class LineStrip(Panel):
     # ---- showing ----------------------------------------------------------------------------------------------------
 
     def show(self) -> None:
-        """Update the strip to the labels and the section in view."""
+        """Update the strip after a change of the labels or of the section in view."""
         viewer, states = self.viewer, self.lines.states()
         self.lines.look()
         rows = {"image": [states[None]], "sure": [self.lines.percent_sure()[None]]}
@@ -96,7 +96,7 @@ class LineStrip(Panel):
         key = (
             f"<span style='color:{colour}'>■</span>&nbsp;{name}" for colour, name in zip(COLOURS, STATES, strict=True)
         )
-        self.words.text = f"{escape(self.in_words())}.<br>Strip of the lines: {', '.join(key)}; below, confidence."
+        self.words.text = f"{escape(self.in_words())}.<br>Strip: {', '.join(key)}; below it, mean confidence."
 
     def _show_marks(self) -> None:
         """Mark the line in view, and the line to correct next."""
@@ -131,15 +131,15 @@ class LineStrip(Panel):
         self.attempt(self.viewer.go, self.survey.along, int(np.clip(round(event.x), 0, last)))
 
     def go_next(self) -> None:
-        """Go to the line to correct next, and mark its least certain place."""
+        """Show the line to correct next, and mark its least certain place."""
         if self.lines.next is None:
             raise ValueError("No line to correct is known yet; label some lines first.")
         self.viewer.jump(self.lines.next["place"])
 
     def confirm(self) -> None:
-        """Confirm the labels in view."""
+        """Confirm the labels of the section in view."""
         self.session.confirm(self.viewer.direction, self.viewer.position)
 
     def unconfirm(self) -> None:
-        """Clear the confirmation of the labels in view."""
+        """Clear the confirmation of the section in view."""
         self.session.unconfirm(self.viewer.direction, self.viewer.position)

@@ -1,4 +1,4 @@
-"""State and confidence of all lines of a survey, and the line to correct next."""
+"""State and mean confidence of every line of a survey, and the line to correct next."""
 
 import contextlib
 from collections.abc import Callable
@@ -14,23 +14,23 @@ from outcrop.labels.vote_store import VoteStore
 
 STATES = ("not labelled", "labelled", "stale", "confirmed")
 UNLABELLED, LABELLED, STALE, CONFIRMED = range(4)
-UNKNOWN = 255  # in place of a percentage: no confidence is known
-AT_ONCE = 20  # above this number of lines of a store, all counts of the store are read together
+UNKNOWN = 255  # value of lines without a known confidence, in place of a percentage
+AT_ONCE = 20  # if more lines of a store have changed, all counts of the store are read together
 
 
 class Lines:
-    """The lines of a session.
+    """State and mean confidence of every line.
 
     Parameters
     ----------
     labelling : PageLabels
     tell : callable
-        Called with "lines" when confidences or the next line changed.
+        Called with "lines" when a confidence or the line to correct next has changed.
 
     Attributes
     ----------
     next : dict or None
-        ``line`` and ``place`` to correct next; see `outcrop.job.advice.next_line`.
+        The line to correct next: ``line`` (its number) and ``place``; see `outcrop.job.advice.next_line`.
     """
 
     def __init__(self, labelling: PageLabels, tell: Callable[[str], object]) -> None:
@@ -42,11 +42,11 @@ class Lines:
         self._looker = Latest(self._look)
 
     def close(self) -> None:
-        """Wait for the thread that reads the lines."""
+        """Wait until the thread that reads the lines has ended."""
         self._looker.wait()
 
     def states(self) -> npt.NDArray[np.uint8]:
-        """Return the state of every line, as a position in `STATES`."""
+        """Return the state of every line, as an index into `STATES`."""
         found, correcting = self.labelling.shown(), self.labelling.correcting
         states = np.full(len(self.labelling.survey.lines), UNLABELLED, np.uint8)
         states[list(found.labels.stores)] = LABELLED
@@ -55,7 +55,7 @@ class Lines:
         return states
 
     def percent_sure(self) -> npt.NDArray[np.uint8]:
-        """Return the mean confidence of every line in percent, `UNKNOWN` if it is not labelled or not read yet."""
+        """Return the mean confidence of every line in percent; `UNKNOWN` for a line not labelled or not read yet."""
         labels = self.labelling.shown().labels
         percent = np.full(len(self.labelling.survey.lines), UNKNOWN, np.uint8)
         for line, store in labels.stores.items():

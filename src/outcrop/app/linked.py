@@ -1,4 +1,4 @@
-"""Linked views: next to the section in view, the two other sections through one place, and a crosshair in all three."""
+"""Linked views: the section in view and two others, all through one place, which a crosshair marks in each."""
 
 import functools
 from typing import Any
@@ -25,14 +25,14 @@ class Pane(Frame):
     Parameters
     ----------
     number : int
-        1 or 2.
+        1 or 2, which is part of the name of its figure.
     plot : SectionPlot
         The large section, whose colours are used.
 
     Attributes
     ----------
     direction, position : int
-        Direction and position of the section that is drawn, -1 for none.
+        Direction and position of the section that is drawn; -1 before a section is drawn.
     """
 
     def __init__(self, number: int, plot: SectionPlot) -> None:
@@ -135,7 +135,7 @@ class LinkedViews(Part):
             self.follow()
 
     def follow(self) -> None:
-        """Update crosshairs and small views to the section in view."""
+        """Update crosshairs and small views after a change of the section in view."""
         viewer = self.viewer
         self.at[viewer.direction] = viewer.position
         if not self.toggle.active:
@@ -157,13 +157,13 @@ class LinkedViews(Part):
             cross.update(tags=[x, y], data={"x": [x], "y": [y]})
 
     def refine(self) -> None:
-        """Draw the small time slice again after a finer read."""
+        """Draw the time slice in a small view again, after it was read at finer resolution."""
         for pane in self.panes:
             if self.toggle.active and pane.direction == 2:
                 pane.show(pane.direction, pane.position)
 
     def show_labels(self) -> None:
-        """Draw the labels over the small views if they changed."""
+        """Draw the labels over the small views if the labels changed."""
         labelling = self.labelling
         if not self.toggle.active or labelling.correcting is not None:  # called again after the correction
             return
@@ -175,7 +175,7 @@ class LinkedViews(Part):
                 pane.hatch_parts(labelling.stale_parts(pane.direction, pane.position))
 
     def _overlay(self, pane: Pane) -> Columns:
-        """Return the labels of a small view above the minimum confidence, as columns of an image glyph."""
+        """Return the labels of a small view, above the minimum confidence, as columns of an image glyph."""
         found = self.labelling.pictures(pane.direction, pane.position, most=MOST_PIXELS)
         if found is None:
             return dict(NOTHING)

@@ -28,7 +28,7 @@ if (raw === undefined) { share.text = ""; } else {
   }
   source.change.emit();
   const rest = limit ? "; other labels count as uncertain, in exports too" : "";
-  share.text = changes && !before ? "This line was not corrected since the page was opened: there are no changes to show." : all ? `${Math.round(100 * left / all)} % above threshold${rest}` : "";
+  share.text = changes && !before ? "This line was not corrected since the page was opened: there are no changes to show." : all ? `${Math.round(100 * left / all)} % above the minimum confidence${rest}` : "";
 }
 if (expert !== undefined) {
   const codes = truth.data.image[0], columns = codes.shape[1], start = cut.visible ? split(truth) : 0;

@@ -1,4 +1,4 @@
-"""The page: a section viewer and five steps around one `Session`."""
+"""The page: a section viewer, and panels for the five steps of the work, on one `Session`."""
 
 import json
 import threading
@@ -48,7 +48,8 @@ TIPS = {  # widget -> tooltip with the key; a list has one tooltip per button
         "Pan and navigate (L)", "Click to place an exemplar (P)", "Paint (B)", "Paint a straight line (T)",
         "Paint the inside of an outline (U)",
     ],
-    "number": "Number of the line in view (arrows, PgUp, PgDn)", "linked": "Sections through one place (V)",
+    "number": "Number of the section in view (arrows, PgUp, PgDn)",
+    "linked": "Inline, crossline and time slice through one place (V)",
     "fit": "Fit the section into the window (F)", "undo": "Undo your last decision (Ctrl+Z)",
     "redo": "Redo (Ctrl+Y)", "history": "Undo a decision of another kind or person (H)", "keys": "List of keys (?)",
     "start": "Other jobs and volumes of this folder", "find": "Rank all patches by the exemplars",
@@ -65,11 +66,11 @@ class Page(Part):
     Parameters
     ----------
     session : Session
-        Shared by all tabs.
+        The session, which all tabs of a job share.
     document : bokeh.document.Document
         Document of this tab.
     start : bool
-        Show the button that leads to the start screen.
+        Whether to show the button that leads to the start screen.
     """
 
     def __init__(self, session: Session, document: Any, *, start: bool = False) -> None:
@@ -208,7 +209,7 @@ class Page(Part):
     # ---- changes ----------------------------------------------------------------------------------------------------
 
     def _on_change(self, what: str) -> None:
-        """Note a change for the next update; the session calls this from any thread."""
+        """Note a kind of change for the next update of the page; the session calls this from any thread."""
         with self._lock:
             first = not self._pending
             self._pending.add(what)
@@ -291,7 +292,7 @@ class Page(Part):
 
     def _on_history(self) -> None:
         acts = self.session.last_acts()
-        text = "The last decision of each kind and person. Undo cancels it, and keeps later decisions."
+        text = "The last decision of each kind and person. Undo cancels the chosen decision and keeps later decisions."
         self.history.ask("Undo one decision", text if acts else "There is nothing to undo.", acts, "Close")
 
     @guarded
@@ -303,7 +304,7 @@ class Page(Part):
 
     @guarded
     def _on_connection(self, message: Message) -> None:
-        """Store a stroke and confirm it to the browser, or show the section of the time before the connection broke."""
+        """Store a stroke and confirm it to the browser, or show the section in view when the connection broke."""
         if message["verb"] == "section":
             self.viewer.go(*(int(part) for part in message["section"]))
             return
@@ -341,7 +342,7 @@ class Page(Part):
         verb()
 
     def _choose_class(self, number: int) -> None:
-        """Choose a class by its key: for the brush in step 3, for retrieved patches in step 2, else for exemplars."""
+        """Choose a class by its number: for the brush in step 3, the gallery in step 2, exemplars in other steps."""
         keys = self.session.class_keys()
         name = next((name for name, key in keys.items() if key == number), None)
         if name is None:

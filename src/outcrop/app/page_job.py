@@ -1,4 +1,4 @@
-"""The job of a page: everything that the page needs from a job beyond the public names of `Job`."""
+"""The job of a page: a `Job` with the further methods and properties that the page needs."""
 
 import contextlib
 import copy
@@ -30,13 +30,14 @@ from outcrop.volumes.amplitude import volume_name
 from outcrop.volumes.identity import known_volume
 from outcrop.volumes.lengths import parse_size
 
-FEW_LINES = 16  # of a volume that are read before all others
+FEW_LINES = 16  # number of lines, far apart, that are read before all others
 
 
 class PageLog(Decisions):
-    """Decisions that do not change while a page is drawn, which reads them about a hundred times.
+    """The decisions of a job, which can be held unchanged while a page is drawn.
 
-    Every access to the disk lets other threads run, and a click would wait for them while a survey is being labelled.
+    Drawing reads the decisions about a hundred times. Every access to the disk lets other threads run, and a click
+    would wait for these threads while a survey is being labelled.
     """
 
     def __init__(self, job: Path) -> None:
@@ -45,7 +46,7 @@ class PageLog(Decisions):
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Read new decisions once, and not again in this thread until the block ends."""
+        """Read new decisions once; until the block ends, this thread does not read again."""
         before = getattr(self._drawing, "held", False)
         self.refresh()
         self._drawing.held = True
@@ -61,15 +62,15 @@ class PageLog(Decisions):
 
 
 class Found(NamedTuple):
-    """Retrieved patches, their key, and a key that does not depend on verdicts."""
+    """Retrieved patches, with digests of their inputs."""
 
     weak: WeakLabels
-    key: str | None
-    basis: str | None
+    key: str | None  # digest of all inputs
+    basis: str | None  # digest of the inputs other than verdicts
 
 
 class PageJob(Job):
-    """A job with the methods that the page needs.
+    """A job with the further methods that the page needs.
 
     Parameters
     ----------
@@ -86,25 +87,25 @@ class PageJob(Job):
         self._chooser: PageJob | None = None  # the same job as another writer
 
     def close(self) -> None:
-        """Close the files that decisions are written to."""
+        """Close the files into which decisions are written."""
         super().close()
         if self._chooser is not None:
             self._chooser.log.close()
 
     @property
     def person(self) -> str:
-        """Name of the person who decides here."""
+        """Name of the person whose decisions this page writes."""
         return self.log.who.rpartition("-")[0]
 
     def last_act(self) -> list[dict[str, Any]]:
-        """Return the entries of the act that was undone or redone last."""
+        """Return the log entries of the act that the latest undo or redo changed."""
         entries = self.log.entries
         return [entry for entry in entries if entry["id"] in entries[-1]["of"]]
 
     # ---- decisions --------------------------------------------------------------------------------------------------
 
     def first_name(self, name: str) -> str:
-        """Return the first name of the class with a present name; return any other text unchanged."""
+        """Return the first name of a class, which a renaming does not change; return any other text unchanged."""
         return self.plan.firsts.get(name, name)
 
     @property
@@ -115,23 +116,29 @@ class PageJob(Job):
 
     @property
     def strokes(self) -> list[dict[str, Any]]:
-        """Strokes, as entries of the decisions."""
+        """Strokes, as entries of the log of decisions."""
         return self.plan.state.strokes
 
     def verdicts(self, name: str) -> dict[tuple[Any, str], bool]:
-        """Return the verdicts on patches of a class by place and direction: True for accepted, False for rejected."""
+        """Return (place, direction) of a patch -> True if it was accepted for a class, False if rejected."""
         first = self.first_name(name)
         return {(one.place, one.along): one.accept for one in self.plan.state.verdicts if one.name == first}
 
     def section_of(self, stroke: dict[str, Any]) -> tuple[int, int] | None:
-        """Return direction and position of the section of a stroke, None if the volume does not have this section."""
+        """Return (direction, position) of the section of a stroke; None if the volume does not have this section."""
         section: tuple[int, int] | None = section_of(stroke, self.axes)
         return section
 
     def painted_on(self, direction: int, position: int) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
-        """Return the painted codes of a section and the excluded codes; None if no sample has one.
+        """Return what is painted on a section.
 
-        A rejected fault stick excludes its class; such samples are not returned.
+        Returns
+        -------
+        painted : array, shape (n_traces, n_samples), or None
+            Code of the painted class; None if nothing is painted.
+        excluded : bool array, shape (n_classes, n_traces, n_samples), or None
+            Where strokes exclude each class; None if no class is excluded. Exclusions by rejected fault sticks are left
+            out.
         """
         plan = self.plan
         painted, excluded = marked_sections(self, plan)
@@ -147,17 +154,24 @@ class PageJob(Job):
     # ---- options ----------------------------------------------------------------------------------------------------
 
     def full(self, chosen: IndexOptions) -> IndexOptions:
-        """Return options of an index with the size and the step fitted to the survey."""
+        """Return the given index options with a patch size and a step that fit into the survey."""
         return chosen.fitted(tuple(self.plan.volume["shape"]))
 
     def patches_of(self, chosen: IndexOptions) -> int:
-        """Return the approximate number of patches of an index with some options."""
+        """Return the approximate number of patches of an index with the given options."""
         return self.full(chosen).patch_count(tuple(self.plan.volume["shape"]))
 
     def choose_where(self, index: IndexOptions, survey: IndexOptions | None, *, by_page: bool = False) -> None:
-        """Choose the options of the index; for the index of a neighbourhood, also the options of the whole `survey`.
+        """Choose the options of the index.
 
-        The interpreter's undo does not cancel choices made `by_page`.
+        Parameters
+        ----------
+        index : IndexOptions
+            Options of the index to search: of the whole survey, or of the neighbourhood of a line.
+        survey : IndexOptions or None
+            For a neighbourhood, the options of the later index of the whole survey.
+        by_page : bool
+            Whether the page makes the choice; the interpreter's undo does not cancel it.
         """
         mark = None if survey is None else {"area": index.area, "survey": survey.changed()}
         choose_options(self._as_page() if by_page else self, index=index, neighbourhood=mark)
@@ -170,14 +184,14 @@ class PageJob(Job):
         return self._chooser
 
     def counts(self) -> dict[str, Any]:
-        """Return class -> requested number of patches, for classes with a number."""
+        """Return class -> requested number of patches, for each class for which a number was requested."""
         names, count = self.plan.names, self.plan.retrieval.count
         given = count if isinstance(count, dict) else {} if count == "auto" else dict.fromkeys(names, count)
         return {names[first]: number for first, number in given.items() if first in names}
 
     @property
     def chosen_index(self) -> IndexOptions:
-        """Options of the index as they were chosen, without automatic values."""
+        """Chosen options of the index, in which automatic values are not filled in."""
         return chosen_options(self.log.state()).index
 
     # ---- index and retrieved patches --------------------------------------------------------------------------------
@@ -188,20 +202,20 @@ class PageJob(Job):
         return self._indexed(self.plan)
 
     def index_finished(self, chosen: IndexOptions) -> bool:
-        """Return whether the index of some options is finished."""
+        """Return whether the index with the given options is finished."""
         stage = Stage("index", self.full(chosen).inputs(self.plan.volume["digest"]))
         return finished_index(self.stages, stage.key)
 
     def ever_indexed(self) -> bool:
-        """Return whether an index of any options was finished."""
+        """Return whether the job has or had a finished index, with any options."""
         return self.indexed or bool(self.stages.last("index"))
 
     def opened_index(self, progress: Any = None) -> Any:
-        """Return the index of the decisions; build it if it is missing."""
+        """Return the index of the present decisions; build the index if it is missing."""
         return self._index(self.plan, progress=progress)
 
     def build(self, chosen: IndexOptions, task: Any) -> None:
-        """Build the index of some options without a decision; `task` receives the progress."""
+        """Build the index with the given options, without logging a decision; `task` receives the progress."""
         full = self.full(chosen)
         grid = full.grid(self.volume)
         task.total = len(grid)
@@ -209,9 +223,9 @@ class PageJob(Job):
         build_index(self.volume, grid, self.path, progress=lambda _, done, total: task.progress_behind(done), **measure)
 
     def patches(self, *, newest: bool = False) -> Found | None:
-        """Return stored patches of the present decisions, without computing or writing.
+        """Return the stored patches that were retrieved with the present decisions, without computing or writing.
 
-        If none are stored, return None, or the `newest` patches of any decisions.
+        If no such patches are stored, return None; with `newest`, return the patches that were retrieved last.
         """
         plan = self.plan
         weak, key = retrieved.kept(self, plan), plan.keys["retrieved"]
@@ -224,7 +238,7 @@ class PageJob(Job):
     # ---- labels -----------------------------------------------------------------------------------------------------
 
     def read_labels(self, plan: Plan) -> tuple[Any, set[int], list[str]]:
-        """Return the reader of the labels, the positions of stale lines, and the names of the codes from 1 on."""
+        """Return the reader of the labels, the positions of stale lines, and the class names of codes 1, 2, ..."""
         labels, stale = labelling.label_view(self, plan)
         return labels, stale, labelling.class_names(plan, labels)
 
@@ -233,7 +247,7 @@ class PageJob(Job):
         return fitting.learns_at_once(self, plan)
 
     def label_lines(self, plan: Plan, lines: Sequence[Any] | None, **options: Any) -> None:
-        """Label lines, by their numbers, or the whole survey; see `outcrop.job.labelling.label_lines`."""
+        """Label the lines of the given numbers, or the whole survey; see `outcrop.job.labelling.label_lines`."""
         labelling.label_lines(self, plan, lines, **options)
 
     def add_background(self, plan: Plan) -> None:
@@ -241,25 +255,25 @@ class PageJob(Job):
         fitting.add_background(self, plan)
 
     def describe_line(self, position: int) -> None:
-        """Compute the features of a line into the cache, so that labels after a stroke are ready sooner."""
+        """Compute and cache the features of a line, so that labels after a stroke are ready sooner."""
         plan = self.plan
         if plan.by_points:
             nodes_of(filled_section(self, plan, plan.along, position)[0])
 
     def next_line(self, plan: Plan) -> dict[str, Any] | None:
-        """Return the line to correct next and a place on it; see `outcrop.job.advice.next_line`."""
+        """Return ``line`` (number) and ``place`` to correct next; see `outcrop.job.advice.next_line`."""
         return next_line(self, plan)
 
     # ---- warnings ---------------------------------------------------------------------------------------------------
 
     def fitted_mapper(self, plan: Plan) -> Any:
-        """Return the mapper of a plan if it was fitted before, else None."""
+        """Return the mapper of a plan if a fitted one is stored, else None."""
         key = plan.mapper_key
         kept = key is not None and (self.stages.path("mapper", key) / "mapper").is_dir()
         return fitting.job_mapper(self, plan) if kept else None
 
     def retrieval_warnings(self, weak: WeakLabels) -> list[str]:
-        """Return the warnings about retrieved patches that the command line prints."""
+        """Return the warnings about retrieved patches, the same that the command line prints."""
         if not self.indexed:
             return []
         usable = int((self._index(self.plan).status == 0).sum())
@@ -268,17 +282,17 @@ class PageJob(Job):
     # ---- sizes of journals ------------------------------------------------------------------------------------------
 
     def written(self, kind: str) -> int:
-        """Return the size of the journal of indexes or of retrieved tables, which grows with every new one."""
+        """Return the size of a stage's journal file, which grows with every new result; `kind` is the stage's name."""
         path = self.stages.root / kind / "journal.txt"
         return path.stat().st_size if path.is_file() else 0
 
     def labels_written(self) -> int:
-        """Return the size of the lists of finished lines, which grows with every labelled line."""
+        """Return the total size of the files that list finished lines, which grows with every labelled line."""
         return sum(path.stat().st_size for path in (self.stages.root / "votes").glob("*/votes.done"))
 
 
 def refuse_empty(volume: xr.DataArray) -> None:
-    """Raise an error if a volume holds no amplitudes; lines far apart are read first."""
+    """Raise an error if a volume holds no amplitudes other than zero; a few lines, far apart, are read first."""
     lines = np.linspace(0, volume.shape[0] - 1, min(FEW_LINES, volume.shape[0])).astype(int)
     for line in dict.fromkeys([*lines.tolist(), *range(volume.shape[0])]):
         amplitudes = volume[line].values
@@ -288,11 +302,12 @@ def refuse_empty(volume: xr.DataArray) -> None:
 
 
 def open_job(source: Any, job: str | Path | None, size: Any) -> PageJob:
-    """Open the job of a volume or a job folder; create it for a volume without a job.
+    """Open a job folder, or the job of a volume; create the job if the volume has no job.
 
     Parameters
     ----------
     source : path or DataArray
+        A volume, or a job folder.
     job : path, optional
         The job folder of a volume; by default NAME.outcrop in the current folder.
     size : int, (int, int) or str, optional

@@ -14,11 +14,11 @@ import xarray as xr
 from outcrop.app.work import Latest
 from outcrop.volumes.amplitude import amplitude_clip, centre
 
-MOST_PIXELS = (1600, 1000)  # of a screen, across and down
-MOST_TRACES = 16_000  # read at once for a time slice; the others are read in a thread
+MOST_PIXELS = (1600, 1000)  # pixels of a screen, across and down
+MOST_TRACES = 16_000  # traces read at once for a time slice; the others are read in a thread
 ROWS = 40_000  # traces per piece when a thread reads a time slice
 SLICES = 8  # time slices read together: the neighbours of one take almost no extra time
-KEPT, MOST_BYTES = 24, 300_000_000  # sections in memory
+KEPT, MOST_BYTES = 24, 300_000_000  # largest number of sections in memory, and of their bytes
 AHEAD = 2  # sections read in the direction of travel
 Codes = npt.NDArray[np.uint8]
 Size = tuple[int, int]
@@ -27,7 +27,9 @@ FRAMES = ((1, 2), (0, 2), (1, 0))  # axes of the volume across and down an inlin
 
 
 class Axis:
-    """An axis of a picture: coordinates are survey labels if these are evenly spaced, else positions.
+    """An axis of a picture, made from axis values: inline numbers, crossline numbers, or times (or depths).
+
+    The coordinates of the picture are the axis values if these are evenly spaced, else positions 0, 1, 2, ...
 
     Examples
     --------
@@ -48,7 +50,7 @@ class Axis:
         return len(self.labels)
 
     def ends(self, first: int, last: int) -> list[float]:
-        """Return the edges of a picture from position `first` to ``last - 1``, in coordinates, the smaller first."""
+        """Return the coordinates of both edges of a picture of positions `first` to ``last - 1``, the smaller first."""
         return sorted(self.start + (at - 0.5) * self.step for at in (first, last))
 
     def position(self, coordinate: float) -> int:
@@ -56,16 +58,16 @@ class Axis:
         return int(np.clip(np.floor((coordinate - self.start) / self.step + 0.5), 0, len(self) - 1))
 
     def nearest(self, label: float) -> int:
-        """Return the position of the survey label nearest to a value."""
+        """Return the position whose axis value is nearest to a value."""
         return int(np.argmin(np.abs(self.labels - label)))
 
     def coordinate(self, label: float) -> float:
-        """Return the coordinate of a survey label."""
+        """Return the coordinate of an axis value."""
         return self.start + self.step * self.nearest(label)
 
 
 class Picture(NamedTuple):
-    """Codes of a section, rows downwards and columns to the right, and the edges of the picture in coordinates."""
+    """Codes of a section, rows downwards and columns to the right, and the coordinates of the edges of the picture."""
 
     codes: Codes  # uint8, shape (n_down, n_across)
     left: float
@@ -77,9 +79,9 @@ class Picture(NamedTuple):
 class Sections:
     """Sections of a volume as 8-bit pictures.
 
-    Code 0 is a missing sample, 1 to 255 are amplitudes from -clip to clip. A pixel is the mean of the traces and
-    samples that fall on it. Of a large time slice, a subset of the traces is read first; a thread then reads the part
-    in view at screen resolution.
+    Code 0 is a missing sample; codes 1 to 255 are amplitudes from -clip to clip. A pixel is the mean of all samples
+    that fall on the pixel. Of a large time slice, every Nth trace is read first; a thread then reads the part in view
+    at screen resolution.
 
     Parameters
     ----------
@@ -89,7 +91,7 @@ class Sections:
     Attributes
     ----------
     refined : callable
-        Called after a finer read of a time slice.
+        Called after a time slice was read at finer resolution.
     """
 
     def __init__(self, volume: xr.DataArray) -> None:
@@ -122,7 +124,7 @@ class Sections:
         return [self.axes[i] for i in FRAMES[direction]]
 
     def picture(self, direction: int, position: int, window: Window | None = None, *, ahead: int = 0) -> Picture:
-        """Return a picture of a section, or of a window (left, right, top, bottom) of it.
+        """Return a picture of a section, or of the part of a section in a window (left, right, top, bottom).
 
         Parameters
         ----------
@@ -131,7 +133,8 @@ class Sections:
         window : (float, float, float, float), optional
             Part to show, in coordinates; by default the whole section.
         ahead : {-1, 0, 1}
-            Direction of travel: the next sections are read in a thread.
+            Direction in which the interpreter moves through the volume; the next sections in this direction are read in
+            a thread. 0 reads none.
         """
         codes = self.codes(direction, position)
         if direction == 2 and self._thin() > 1:
@@ -175,7 +178,7 @@ class Sections:
                 self._coming.pop(key, None)
 
     def _read(self, direction: int, position: int) -> dict[tuple[int, int], Codes]:
-        """Return the codes of a section, and of the time slices near it, by direction and position."""
+        """Return (direction, position) -> codes of a section; for a time slice, also of the time slices near it."""
         if direction < 2:
             codes = self._encode(*(slice(None),) * direction, position)
             return {(direction, position): np.ascontiguousarray(codes.T)}
@@ -187,12 +190,12 @@ class Sections:
         return {(direction, first + i): one for i, one in enumerate(full)}
 
     def _thin(self) -> int:
-        """Return the step in lines and traces of the first read of a time slice."""
+        """Return N if every Nth line and trace is read first for a time slice."""
         n_inline, n_crossline = self.volume.shape[:2]
         return int(np.ceil(np.sqrt(max(1, n_inline * n_crossline / MOST_TRACES))))
 
     def _refine(self) -> None:
-        """Read the part of a time slice in view at screen resolution, piece by piece, while it is in view."""
+        """Read the visible part of a time slice at screen resolution, piece by piece, while the slice is in view."""
         position, window = wanted = self._wanted
         first = position // SLICES * SLICES
         (left, right), (top, bottom) = spans_of(self.frame(2), window)
@@ -245,19 +248,20 @@ def encode(values: npt.NDArray[Any], clip: float, *, zero: float = 0.0) -> Codes
 def crop(
     codes: Codes, frame: Sequence[Axis], window: Window | None = None, *, mean: bool = True, most: Size = MOST_PIXELS
 ) -> Picture:
-    """Return a window of a section as a picture of at most screen size, with coordinates rising right and down.
+    """Return a window of a section as a picture of at most screen size; coordinates increase rightwards and downwards.
 
     Parameters
     ----------
     codes : uint8 array, shape (n_down, n_across)
+        Codes of the whole section.
     frame : (Axis, Axis)
-        Across and down.
+        Axes of the section across and down.
     window : (float, float, float, float), optional
-        Left, right, top, bottom.
+        Coordinates of the left, right, top and bottom edge; by default the whole section.
     mean : bool
-        Average the samples that fall on one pixel; if false, take the first, as for labels.
+        Whether a pixel is the mean of the codes that fall on it; if false, it is the first code, as for labels.
     most : (int, int)
-        Pixels across and down.
+        Largest number of pixels across and down.
     """
     spans = spans_of(frame, window)
     (left, right), (top, bottom) = spans
@@ -270,7 +274,7 @@ def crop(
 
 
 def spans_of(frame: Sequence[Axis], window: Window | None) -> list[tuple[int, int]]:
-    """Return the first position and the last plus one, across and down, of a window or of the whole section."""
+    """Return (first position, last position + 1) across and down, for a window or for the whole section."""
     if window is None:
         return [(0, len(axis)) for axis in frame]
     ends = [sorted(map(axis.position, part)) for axis, part in zip(frame, (window[:2], window[2:]), strict=True)]
@@ -278,7 +282,7 @@ def spans_of(frame: Sequence[Axis], window: Window | None) -> list[tuple[int, in
 
 
 def shrink(codes: Codes, down: int, across: int) -> Codes:
-    """Return means over blocks of codes; incomplete blocks at the rim are filled by repeating the last codes.
+    """Return the mean of each block of codes; incomplete blocks at the rim are filled by repeating the last codes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Places where a correction is most informative: large uncertain areas with signal that differ from each other."""
+"""Places where a correction is most informative: large areas with uncertain labels and signal, unlike each other."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,8 +14,8 @@ from outcrop.volumes.neighbours import NEAR, line_distances
 
 MOST_LINES = 40  # labelled lines that are searched
 CANDIDATES = 40  # places from which the most different are chosen
-AGREEMENT = 0.2  # correlation of neighbouring traces below which a window holds noise
-SILENT = 0.5  # share of samples without amplitude from which a window is muted
+AGREEMENT = 0.2  # correlation of neighbouring traces; a window with less holds noise
+SILENT = 0.5  # share of samples without amplitude; a window with this share or more is muted
 
 
 Spot = tuple[float, int, int, int]  # a confidence, and the positions of line, trace and sample
@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.floating[Any]]
 
 
 class Unsure(NamedTuple):
-    """A place to check, and the mean confidence over a patch around it, 0 to 1."""
+    """A place to check, and the mean confidence in the patch around the place, 0 to 1."""
 
     place: list[float]
     confidence: float
@@ -32,7 +32,7 @@ class Unsure(NamedTuple):
 def places(
     survey: Survey, labels: Any, seen: Sequence[Place] = (), count: int = 6, check: Callable[[], object] = lambda: None
 ) -> list[Unsure]:
-    """Return places of the labelled lines where a correction is most informative, the best first.
+    """Return places on labelled lines where a correction is most informative, the best first.
 
     Parameters
     ----------
@@ -42,12 +42,13 @@ def places(
     seen : sequence of (inline, crossline, time)
         Places that were visited before.
     count : int
+        Largest number of places to return.
     check : callable
-        Called between steps; an error that it raises ends the search.
+        Called between steps; it can raise an error to end the search.
     """
 
     def line_first(at: Sequence[int]) -> Sequence[int]:
-        """Swap positions so that the position of the line comes first, or back."""
+        """Swap inline and crossline position if the lines are crosslines, so that the line's position comes first."""
         return at if survey.along == 0 else (at[1], at[0], at[2])
 
     size, done = survey.size[::-1], sorted(labels.stores)
@@ -72,20 +73,24 @@ def places(
 
 
 def look(patch: Codes) -> Floats:
-    """Return features of an 8-bit patch: means and standard deviations of its log energies."""
+    """Return features of an 8-bit patch: mean and standard deviation of each of its log energies."""
     nodes = describe(patch[None] / np.float32(255))[0]
     return np.concatenate([nodes.mean(axis=(0, 1)), nodes.std(axis=(0, 1))])
 
 
 def most_different(unsure: Floats, looks: Floats, seen: Floats, count: int) -> list[int]:
-    """Return the rows of uncertain places that differ most from each other and from visited places, best first.
+    """Return the rows of uncertain places that differ most from each other and from visited places, the best first.
 
     Parameters
     ----------
     unsure : array, shape (n,)
+        Uncertainty of each place: 1 - confidence.
     looks : array, shape (n, n_features)
+        Features of each place, from `look`.
     seen : array, shape (n_seen, n_features)
+        Features of each visited place.
     count : int
+        Largest number of rows to return.
 
     Examples
     --------
@@ -121,6 +126,7 @@ def holds_signal(codes: Codes, size: Size) -> npt.NDArray[np.bool_]:
     codes : uint8 array, shape (n_traces, n_samples)
         8-bit amplitudes from `Sections`: 0 is a missing sample, 128 is zero amplitude.
     size : (int, int)
+        Width of the window in traces and height in samples.
 
     Examples
     --------
@@ -139,7 +145,9 @@ def holds_signal(codes: Codes, size: Size) -> npt.NDArray[np.bool_]:
 
 
 def spread(found: list[Spot], size: Sequence[int], count: int, before: Sequence[Sequence[int]] = ()) -> list[Spot]:
-    """Return the first values whose places lie farther apart than a box of a given size.
+    """Return the first spots that lie so far apart that no box of a given size holds two of them.
+
+    Spots near a place in `before` (positions of line, trace and sample) are left out too.
 
     Examples
     --------
@@ -157,7 +165,9 @@ def spread(found: list[Spot], size: Sequence[int], count: int, before: Sequence[
 
 
 def least(sure: Codes, size: Size, count: int, allowed: npt.NDArray[np.bool_]) -> list[tuple[float, int, int]]:
-    """Return mean and centre of the windows of a given size with the lowest means, without overlap; 0 is no value.
+    """Return (mean, trace, sample) of the windows of a given size with the lowest mean confidence, without overlap.
+
+    Windows have their centre at (trace, sample), where `allowed` is true. A confidence of 0 means no value.
 
     Examples
     --------

@@ -17,10 +17,10 @@ from outcrop.volumes.summary import sample_unit
 MISSING = "#cfd8e3"  # colour of missing samples
 NOTHING: dict[str, list[Any]] = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
 EDGES = ("left", "right", "top", "bottom")
-Columns = dict[str, list[Any]]  # of a glyph
+Columns = dict[str, list[Any]]  # columns of the data of a glyph
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
 ALONE, SIDE_BY_SIDE, SWIPE = "Mine", "Side by side", "Swipe"  # ways to compare labels
-OPACITY = 0.5  # of labels
+OPACITY = 0.5  # opacity of labels
 ALPHAS = ("global_alpha", "line_alpha", "text_alpha", "background_fill_alpha")  # set by an opacity
 BRUSH = "#ff7a00"  # colour of a brush without a class
 UNSURE = COLOURS["uncertain"]  # colour of code 255
@@ -28,7 +28,7 @@ STALE = "Older labels: label again"  # short, because sections can be narrow
 FOLLOWS = "Older labels: new ones follow"
 SOME_STALE = "Hatched: older labels"
 CONFIRMED_COLOUR = "#0067c5"  # colour of the frame around confirmed labels
-ZOOM = 1 / 1000  # part of the range per pixel of the wheel: one notch zooms by a tenth
+ZOOM = 1 / 1000  # zoom per pixel that the mouse wheel reports, as a part of the range: one notch zooms by a tenth
 HATCH = {
     "fill_alpha": 0, "line_color": None, "hatch_pattern": "right_diagonal_line", "hatch_color": "#1c2733",
     "hatch_alpha": 0.45, "hatch_weight": 1,
@@ -36,7 +36,7 @@ HATCH = {
 
 
 class Frame:
-    """A figure of the sections of a direction: amplitudes, labels over them, and hatching over stale labels.
+    """A figure of one section: amplitudes, labels over the amplitudes, and hatching over stale labels.
 
     Parameters
     ----------
@@ -44,9 +44,11 @@ class Frame:
     name : str
         Name of the figure.
     amplitudes, codes : LinearColorMapper
-        Colours of both pictures.
+        Colours of the amplitudes and of the label codes.
     ending : str
-        Pattern of the names of the renderers.
+        Pattern of the names of the renderers, such as ``linked-{}-1``.
+    scale : int
+        Distance between the lines of the hatching.
     """
 
     def __init__(self, survey: Survey, name: str, amplitudes: Any, codes: Any, *, ending: str, scale: int) -> None:
@@ -63,16 +65,16 @@ class Frame:
 
     @property
     def unit(self) -> str | None:
-        """Unit of the sample axis, None if unknown."""
+        """Unit of the vertical axis of the volume, None if unknown."""
         unit: str | None = sample_unit(self.survey.volume)
         return unit
 
     def names(self, direction: int) -> list[str]:
-        """Return the names of the axes across and down the sections of a direction."""
+        """Return the names of the axes across and down a section of a direction (0 inline, 1 crossline, 2 time)."""
         return [str(self.survey.volume.dims[i]) for i in FRAMES[direction]]
 
     def set_frame(self, direction: int) -> None:
-        """Set the ranges to the sections of a direction."""
+        """Set the ranges of the figure to the whole sections of a direction."""
         frame = self.survey.sections.frame(direction)
         axes = zip(self.names(direction), frame, strict=True)
         whole = show_whole(self.figure, *frame)
@@ -80,18 +82,18 @@ class Frame:
         self.figure.tags = [{"axes": [axis_tag(name, axis) for name, axis in axes], "whole": whole, "ratio": ratio}]
 
     def show_amplitudes(self, picture: Picture, direction: int, position: int) -> None:
-        """Show the amplitudes of a section, and its name as title."""
+        """Show the amplitudes of a section, with the name of the section as title."""
         self.image.data = columns(picture)
         name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
         self.figure.title.text = f"{name} {label:g} {(direction == 2 and self.unit) or ''}".rstrip()
 
     def hatch_parts(self, parts: Sequence[Sequence[float]]) -> None:
-        """Hatch parts with stale labels; each part is (left, right, top, bottom)."""
+        """Hatch the parts of the section that have stale labels; each part is (left, right, top, bottom)."""
         self.stale.data = {name: [part[i] for part in parts] for i, name in enumerate(EDGES)}
 
 
 class SectionPlot(Frame):
-    """Bokeh figures of a section with labels and of the expert section, and the sources of all glyphs.
+    """Bokeh figures of the section with labels and of the same section with expert labels, with all their glyphs.
 
     Parameters
     ----------
@@ -176,7 +178,7 @@ class SectionPlot(Frame):
             self.sides.append(side)
 
     def compare(self, way: str, *, other: str) -> None:
-        """Show the labels `ALONE`, `SIDE_BY_SIDE` with the expert section, or with a `SWIPE` line."""
+        """Show the labels `ALONE`, `SIDE_BY_SIDE` with the expert labels, or with a `SWIPE` line between both."""
         self.expert.visible = way == SIDE_BY_SIDE
         for one in (self.cut, self.over, *self.sides):
             one.visible = way == SWIPE
@@ -206,7 +208,7 @@ class SectionPlot(Frame):
         self.figure.add_tools(self.lasso)
 
     def set_frame(self, direction: int) -> None:
-        """Set the ranges and the names of the axes to a direction."""
+        """Set the ranges and the names of the axes for the sections of a direction."""
         super().set_frame(direction)
         axes, sample = self.survey.sections.frame(direction), self.survey.volume.dims[2]
         names = [f"{name} ({self.unit})" if self.unit and name == sample else name for name in self.names(direction)]
@@ -218,7 +220,7 @@ class SectionPlot(Frame):
         self._centre_cut()
 
     def show_section(self, picture: Picture, direction: int, position: int) -> None:
-        """Show a section, and store its position for strokes."""
+        """Show a section, and store its direction and position, which strokes refer to."""
         here = {"section": [direction, position], "label": self.survey.axes[direction].labels[position].item()}
         self.figure.tags = [self.figure.tags[0] | here]  # strokes belong to this section
         self.show_amplitudes(picture, direction, position)
@@ -243,12 +245,12 @@ class SectionPlot(Frame):
         self.truth.data = dict(NOTHING) if found is None else columns(found[0])
 
     def show_stale(self, parts: Sequence[Sequence[float]], text: str) -> None:
-        """Hatch parts with stale labels, and show a notice."""
+        """Hatch the parts of the section that have stale labels, and show a notice."""
         self.hatch_parts(parts)
         self.notice.update(visible=bool(parts), text=text)
 
     def show_confirmed(self, parts: Sequence[Sequence[float]], text: str) -> None:
-        """Frame confirmed parts, each (left, right, top, bottom), and show a notice."""
+        """Draw a frame around each confirmed part (left, right, top, bottom), and show a notice."""
         self.confirmed.data = {name: [part[i] for part in parts] for i, name in enumerate(EDGES)}
         self.confirmed_notice.update(visible=bool(text), text=text, y=64 if self.notice.visible else 8)
 
@@ -259,7 +261,7 @@ class SectionPlot(Frame):
         self.painted.data = dict(NOTHING) if picture is None else columns(picture)
 
     def boxes(self, direction: int, places: Iterable[tuple[Place, str, str]]) -> Columns:
-        """Return the boxes of patches around places, with colour and name, on the sections of a direction."""
+        """Return the boxes of patches on the sections of a direction, for `places` (place, colour, name)."""
         (before, size), axes = self.survey.reach(), self.survey.axes
         rows = []
         for place, colour, name in places:
@@ -271,7 +273,7 @@ class SectionPlot(Frame):
 
 
 def source(names: Iterable[str]) -> Any:
-    """Return a source of empty columns."""
+    """Return a data source with empty columns of the given names."""
     return ColumnDataSource(data={name: [] for name in names})
 
 
@@ -287,7 +289,7 @@ def empty_figure(x_range: Any, y_range: Any, **options: Any) -> Any:
 
 
 def add_tools(plot: Any, *others: Any) -> tuple[Any, Any]:
-    """Add pan and zoom, shared by several figures, and a reset of the first figure."""
+    """Add pan and zoom tools, shared by several figures, and a reset tool to the first figure."""
     pan, wheel = models.PanTool(), models.WheelZoomTool(speed=ZOOM, zoom_on_axis=False)
     for one in (plot, *others):
         one.add_tools(pan, wheel, *([models.ResetTool()] if one is plot else []))
@@ -296,7 +298,7 @@ def add_tools(plot: Any, *others: Any) -> tuple[Any, Any]:
 
 
 def name_axes(plot: Any, names: Sequence[str], axes: Sequence[Axis]) -> None:
-    """Name the axes across and down; ticks of unevenly spaced lines show their numbers."""
+    """Set the names of the axes across and down; on an axis of unevenly spaced lines, ticks show the line numbers."""
     for drawn, name, axis in zip((plot.xaxis[0], plot.yaxis[0]), names, axes, strict=True):
         drawn.axis_label = name
         if axis.even:
@@ -311,23 +313,23 @@ def name_axes(plot: Any, names: Sequence[str], axes: Sequence[Axis]) -> None:
 
 
 def show_whole(plot: Any, across: Axis, down: Axis) -> list[float]:
-    """Show a whole section; return left, right, bottom and top. aspect.js keeps the scale."""
+    """Show a whole section; return its left, right, bottom and top. Script aspect.js keeps the exaggeration."""
     plot.x_range.update(start=across.low, end=across.high, reset_start=across.low, reset_end=across.high)
     plot.y_range.update(start=down.high, end=down.low, reset_start=down.high, reset_end=down.low)
     return [across.low, across.high, down.high, down.low]
 
 
 def bin_ratio(survey: Survey, frame: Sequence[Axis]) -> float:
-    """Return the length of a step down a time slice divided by a step across, in metres if the bin size is known.
+    """Return the ratio of the lengths of one step down and one step across a time slice.
 
-    A slice with unevenly spaced lines has no scale; its ratio is 0.
+    Lengths are in metres if the bin size is known. A slice with unevenly spaced lines has no scale; its ratio is 0.
     """
     inline, crossline = survey.volume.attrs.get("bin_size") or (1.0, 1.0)
     return float(inline / crossline) if all(axis.even for axis in frame) else 0.0
 
 
 def ink(colour: str) -> str:
-    """Return the text colour, black or white, with the higher contrast to a colour.
+    """Return the text colour, black or white, that has the higher contrast to a background colour.
 
     Examples
     --------
@@ -339,18 +341,18 @@ def ink(colour: str) -> str:
 
 
 def axis_tag(name: str, axis: Axis) -> dict[str, Any]:
-    """Return the properties of an axis for the browser; labels only if unevenly spaced."""
+    """Return the properties of an axis for the browser; its values are included only if they are unevenly spaced."""
     labels = [] if axis.even else axis.labels.tolist()
     return {"name": name, "start": axis.start, "step": axis.step, "count": len(axis), "labels": labels}
 
 
 def columns(picture: Picture) -> Columns:
-    """Return a picture as columns of an image glyph."""
+    """Return the columns of an image glyph that draws a picture."""
     width, height = picture.right - picture.left, picture.bottom - picture.top
     return {"image": [picture.codes], "x": [picture.left], "y": [picture.top], "dw": [width], "dh": [height]}
 
 
 def palette(names: Sequence[str], colours: Mapping[str, str]) -> dict[str, Any]:
-    """Return properties of a colour mapper for code 0 (not labelled), the classes from 1, and 255 (uncertain)."""
+    """Return properties of a colour mapper for code 0 (not labelled), codes 1, 2, ... (classes) and 255 (uncertain)."""
     shades = ["#00000000", *(colours.get(name, UNSURE) for name in names)]
     return {"palette": shades, "low": -0.5, "high": len(names) + 0.5, "high_color": UNSURE}

@@ -1,4 +1,4 @@
-"""Step 4 of the page: exports, and the commands that repeat the work."""
+"""Step 4 of the page: exports, and the commands that repeat the work in a terminal."""
 
 import functools
 from collections.abc import Callable
@@ -20,15 +20,15 @@ TEXTS = {
 
 
 class ExportPanel(Panel):
-    """A part of the page that writes files: the option to include stale lines, and the list of written files.
+    """A part of the page that writes files, with a box to include stale lines and a list of the written files.
 
     Parameters
     ----------
     viewer : Viewer
     stale, written : str
-        Names of the widgets.
+        Names of the widgets: the box to include stale lines, and the list of written files.
     geology : bool
-        List only exports of sticks and geobodies.
+        Whether to list only exports of sticks and geobodies.
     """
 
     def __init__(self, viewer: Viewer, stale: str, written: str, *, geology: bool = False) -> None:
@@ -78,7 +78,8 @@ class ResultPanel(ExportPanel):
         """Return the parts of the panel, arranged below other panels."""
         exports = [heading("Export into the job folder"), self.lines, self.stale, pn.FlexBox(*self.actions)]
         what = hint(
-            "The file of decisions transfers verdicts on patches and brush strokes to another job on the same survey."
+            "The commands repeat the work in a new job folder. The file of decisions holds what no option expresses: "
+            "verdicts, strokes, colours and pictures."
         )
         files = [self.written, heading("Download"), self.downloads]
         return scrolled(*above, *exports, *files, heading("The same from a terminal"), what, self.commands)
@@ -87,7 +88,7 @@ class ResultPanel(ExportPanel):
         self.results.start(kind, line=self.viewer.line, stale=self.wants_stale)
 
     def show(self) -> None:
-        """Update the panel to exports and labels, if it is visible."""
+        """Update the panel after a change of exports or labels, if the panel is visible."""
         if not self.visible():
             return
         names = (

@@ -1,4 +1,4 @@
-"""Exports of a session, and the commands that repeat the work."""
+"""Exports on the page, and the commands that repeat the work."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ AGAIN = "again.outcrop"  # job folder in the commands
 
 
 class Written(NamedTuple):
-    """A written export, and a sentence about it."""
+    """A written export, and a sentence that describes it."""
 
     path: Path
     text: str
@@ -46,7 +46,7 @@ class Results:
         self.written: list[Written] = []
 
     def start(self, kind: str, *, line: float | None = None, stale: bool = False) -> Task:
-        """Write an export in a thread."""
+        """Write an export in a thread; the arguments are those of `export`."""
 
         def write(_: Task) -> None:
             self.written.append(self.export(kind, line=line, stale=stale))  # shown when the task has ended
@@ -64,11 +64,12 @@ class Results:
         line : int, optional
             Number of the line of the figure.
         stale : bool
-            Include stale lines; otherwise they raise an error.
+            Whether to include stale lines; if false, a stale line raises an error.
 
         Returns
         -------
         Written
+            The path of the export, and a sentence that describes it.
         """
         if not self.labelling.done():
             raise ValueError("No line is labelled yet; label a line or the survey before you export.")
@@ -82,18 +83,21 @@ class Results:
         return Written(out, self.job.export(out, what=what, stale=stale))
 
     def check_stale(self, positions: Collection[int] | None = None, *, stale: bool) -> int:
-        """Return the number of stale lines among some lines, by default all; raise an error unless `stale` is true."""
+        """Return the number of stale lines among the lines at given positions, by default all lines.
+
+        Raises an error if there are stale lines and `stale` is false.
+        """
         done = self.labelling.done()
         old = sum(self.labelling.is_stale(i) for i in (done if positions is None else done.intersection(positions)))
         if old and not stale:
             raise ValueError(
-                f"{old} labelled line{'s are' if old > 1 else ' is'} of older decisions (hatched); label again, or "
-                "tick the box for stale lines."
+                f"{old} labelled line{'s have' if old > 1 else ' has'} labels from older decisions (hatched); label "
+                "again, or tick 'include stale lines'."
             )
         return old
 
     def free_path(self, name: str) -> Path:
-        """Return the path of a name in the export folder, with a number if the name exists."""
+        """Return the path of a name in the export folder; if the name exists there, add a number to it."""
         folder = (self.job.path / "export").resolve()
         out = (folder / name).resolve()
         if out.parent != folder or not re.fullmatch(r"[\w][\w .()-]{0,100}", name):
@@ -118,7 +122,7 @@ class Results:
         labelled_section(self.survey.volume.sel(place), labels, truth=truth).savefig(out, dpi=150)
 
     def summary(self) -> str:
-        """Return the numbers of labelled, stale and missing lines as a sentence."""
+        """Return the numbers of labelled, stale and unlabelled lines as a sentence."""
         total, labelled, stale = self.labelling.counts()
         words = [f"{labelled} of {total} lines labelled"]
         words += [f"{stale} of them stale"] if stale else []
@@ -130,7 +134,7 @@ class Results:
     def commands(self) -> list[str]:
         """Return commands that repeat the work in another job folder.
 
-        A file of decisions transfers decisions that no option expresses: verdicts, strokes, colours and pictures.
+        Decisions that no option expresses (verdicts, strokes, colours and pictures) are transferred by a file.
         """
         if not self.job.indexed:
             return []
@@ -162,7 +166,7 @@ def index_command(job: PageJob) -> list[str]:
 
 
 def retrieve_command(job: PageJob) -> list[str]:
-    """Return the words of the command that gives all exemplars and requests the same number of patches."""
+    """Return the words of the command that retrieves the same number of patches for the same exemplars."""
     words = ["outcrop", "retrieve", AGAIN]
     for one in job.exemplars:
         if one.place is not None:
@@ -174,7 +178,7 @@ def retrieve_command(job: PageJob) -> list[str]:
 
 
 def label_command(job: PageJob, done: Collection[float], total: int) -> list[str]:
-    """Return the words of the command that labels the `done` lines of a `total` with the same options."""
+    """Return the words of the command that labels the lines `done`, out of `total` lines, with the same options."""
     chosen = job.plan.label.changed()
     words = ["outcrop", "label", AGAIN, "--mapping", job.plan.label.mapping]
     for option in ("seed", "step", "min_confidence", "max_error"):
@@ -184,12 +188,12 @@ def label_command(job: PageJob, done: Collection[float], total: int) -> list[str
 
 
 def hyphened(name: str) -> str:
-    """Return the name of a class in the form of the command line."""
+    """Return the name of a class in the form that the command line uses, with hyphens."""
     return name.replace(" ", "-")
 
 
 def shown_path(path: str | Path) -> str:
-    """Return a path relative to the current folder if it lies inside, else the whole path."""
+    """Return a path relative to the current folder if the path lies in that folder, else the whole path."""
     path, here = Path(path), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 

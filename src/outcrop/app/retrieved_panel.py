@@ -1,4 +1,4 @@
-"""Step 2 of the page: the retrieved patches of a class by rank, and the number of patches used."""
+"""Step 2 of the page: the retrieved patches of a class by rank, and the number of patches that are used."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,15 +32,15 @@ Patch = dict[str, Any]  # in the gallery: place, along, title, note, hint, and t
 
 
 class RetrievedPanel(Panel):
-    """Gallery and similarity curve.
+    """The gallery of retrieved patches, and the curve of their similarity.
 
-    The gallery keeps its order while patches are accepted and rejected, and marks them; *Re-rank* sorts them again.
+    The gallery marks accepted and rejected patches, and keeps its order meanwhile; *Re-rank* sorts the patches again.
 
     Parameters
     ----------
     viewer : Viewer
     find : callable
-        Starts a search.
+        Called without arguments to start a search.
     """
 
     def __init__(self, viewer: Viewer, find: Callable[[], object]) -> None:
@@ -96,8 +96,9 @@ class RetrievedPanel(Panel):
         """Return the parts of the panel, arranged."""
         what = hint(
             "Drag the line in the curve, or enter the number of patches to use. Click a patch to show it in the "
-            "section. A accepts and R rejects; the same key again clears the verdict. Shift with a click or an arrow "
-            "key chooses several patches. The percentage is the estimated probability that a patch shows the class."
+            "section. Key A accepts, key R rejects; the same key again clears the verdict. Shift with a click or an "
+            "arrow key chooses several patches. The percentage is the estimated probability that a patch shows the "
+            "class."
         )
         taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
         listed = pn.FlexBox(self.informative, self.rejected, self.sort, *self.actions, *self.judge_all)
@@ -117,11 +118,11 @@ class RetrievedPanel(Panel):
         self._show_gallery()
 
     def forget_order(self) -> None:
-        """List the patches in the order of the next search."""
+        """Let the next search determine the order of the patches."""
         self.first, self._of = 0, ()
 
     def _sort(self, _: object = None) -> None:
-        """List the patches in the order of the present search, and of a search that still runs."""
+        """List the patches in the order of the present search; if a search is running, then in its order."""
         self.forget_order()
         self._follows = True
         self._show_gallery()
@@ -159,7 +160,7 @@ class RetrievedPanel(Panel):
     # ---- showing ----------------------------------------------------------------------------------------------------
 
     def show_classes(self) -> None:
-        """Update the buttons of the classes."""
+        """Update the buttons that choose a class."""
         names = list(self.job.palette)
         if self.viewer.outlined not in names:
             self.viewer.outlined = names[0] if names else ""
@@ -167,13 +168,13 @@ class RetrievedPanel(Panel):
         self.class_buttons.active = names.index(self.viewer.outlined) if names else None
 
     def show(self) -> None:
-        """Update the panel to the search and the verdicts."""
+        """Update the panel after a search or verdicts."""
         self.show_marks()
         self.show_warnings()
         self._show_curve()
 
     def show_marks(self) -> None:
-        """Update the gallery and the number of patches to the verdicts and counts."""
+        """Update the gallery and the number of patches after a verdict or another number of patches."""
         self._show_gallery()
         taken, suggested = self._asked()
         self.count.visible = self.suggested.visible = taken > 0
@@ -182,11 +183,11 @@ class RetrievedPanel(Panel):
             self.suggested.update(label=f"{suggested} suggested", disabled=taken == suggested)
 
     def _asked(self) -> tuple[int, int]:
-        """Return the requested and the suggested number of patches, 0 if the class was not searched."""
+        """Return the requested and the suggested number of patches of this class; (0, 0) if it was not searched."""
         return self.search.asked(self.viewer.outlined) or (0, 0)
 
     def _verdicts(self) -> dict[tuple[Any, str], bool]:
-        """Return the verdicts on patches of this class: True for accepted, False for rejected."""
+        """Return (place, direction) of a patch -> True if it was accepted for this class, False if rejected."""
         return self.job.verdicts(self.viewer.outlined)
 
     def _show_gallery(self) -> None:
@@ -207,7 +208,7 @@ class RetrievedPanel(Panel):
         self.show_note()
 
     def _rejected(self) -> list[Patch]:
-        """Return the rejected patches."""
+        """Return the rejected patches of this class."""
         found = []
         for (place, along), accept in self._verdicts().items():
             where = ", ".join(f"{part:g}" for part in place)
@@ -244,9 +245,9 @@ class RetrievedPanel(Panel):
         if search.searching:
             words.append("searching ...")
         elif search.stale:
-            words.append("<b>patches of older decisions: search again</b>")
+            words.append("<b>patches from older decisions: search again</b>")
         elif search.survey_waits():
-            words.append("the survey is indexed: search again to cover it")
+            words.append("the whole survey is indexed: search again to find patches in all of it")
         if moved and not search.searching and not search.stale:
             taken = int(np.count_nonzero(search.weak.classes == name))
             words += [f"<b>after your verdicts, {taken} patches instead of {total}</b>"] if taken != total else []
@@ -260,7 +261,7 @@ class RetrievedPanel(Panel):
         warn(self.warnings, self.session.advice.retrieved())
 
     def _show_curve(self) -> None:
-        """Draw the similarity of all patches, and the line above which patches are used."""
+        """Draw the curve of the patches' similarity, and the line above which patches are used."""
         curve = np.array(self.search.weak.curves.get(self.viewer.outlined, []) if self.search.weak else [])
         self.curve.visible = len(curve) > 0
         if not len(curve):
@@ -274,5 +275,5 @@ class RetrievedPanel(Panel):
 
 
 def key_of(patch: Patch) -> tuple[tuple[float, ...], str]:
-    """Return the place and the direction that identify a patch in verdicts."""
+    """Return (place, direction), which identifies a patch in verdicts."""
     return tuple(patch["place"]), patch["along"]

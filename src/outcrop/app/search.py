@@ -1,8 +1,8 @@
-"""The search of a session: the neighbourhood of a line first, then the survey, and the retrieved patches.
+"""The search of the page, first in the neighbourhood of a line and later in the survey, and the retrieved patches.
 
-In a volume without an index, the page first searches the neighbourhood of the line in view. The job logs this choice:
-an index with an area, and the options of the whole survey. A background task indexes the survey; the next search after
-it covers the survey.
+In a large volume without an index, the page first searches the lines near the line in view. The job logs this choice:
+the options of an index with an area, and those of the index of the whole survey. A background task then indexes the
+survey, and the next search covers the survey.
 """
 
 import math
@@ -18,8 +18,8 @@ from outcrop.app.survey import Place, Survey
 from outcrop.app.work import Last, Latest, Task, Work
 from outcrop.job.options import IndexOptions
 
-NEAR_PATCHES = 4000  # of the neighbourhood that is searched first, within seconds
-SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped in larger surveys
+NEAR_PATCHES = 4000  # patches in the neighbourhood that is searched first, within seconds
+SURVEY_PATCHES = 100_000  # patches in the index of the survey; in a larger survey, lines are skipped
 IN_MEMORY = 1 << 30  # bytes of descriptors that are held in memory, for a search within milliseconds
 
 
@@ -31,16 +31,16 @@ class Search:
     job : PageJob
     survey : Survey
     work : Work
-        Threads to search in.
+        The tasks of the session; a search is one of them.
 
     Attributes
     ----------
     weak : WeakLabels or None
         The retrieved patches; stale or None until the search is done.
     key : str or None
-        Key of the retrieved patches.
+        Digest of everything that the retrieved patches were made from.
     basis : str or None
-        Key that verdicts do not change.
+        Digest of the same inputs without the verdicts.
     """
 
     def __init__(self, job: PageJob, survey: Survey, work: Work) -> None:
@@ -55,7 +55,7 @@ class Search:
         self._asked = self.weak is not None
 
     def close(self) -> None:
-        """Wait for the search in progress."""
+        """Wait until the search in progress has ended."""
         self._latest.wait()
 
     # ---- retrieved patches ------------------------------------------------------------------------------------------
@@ -65,18 +65,18 @@ class Search:
 
     @property
     def searching(self) -> bool:
-        """Whether a search runs that changes the retrieved patches."""
+        """Whether a search is running that will change the retrieved patches."""
         return self._latest.busy
 
     @property
     def stale(self) -> bool:
-        """Whether the retrieved patches are older than the decisions."""
+        """Whether the retrieved patches were made from older decisions than the present ones."""
         return self.weak is not None and self.key != self.job.plan.keys["retrieved"]
 
     def refresh(self, *, mine: bool = True) -> None:
-        """Update the retrieved patches to the decisions in a thread.
+        """Update the retrieved patches after a decision, in a thread.
 
-        After a decision of another writer (`mine` is false), only stored patches are shown.
+        If another program made the decision (`mine` is false), only stored patches are shown, without a search.
         """
         self._mine |= mine
         self._latest.request()
@@ -97,7 +97,7 @@ class Search:
             self.work.say(str(error), wrong=True)
 
     def _searched(self) -> Found | None:
-        """Search with the present decisions, with descriptors up to `IN_MEMORY` in memory; return the patches."""
+        """Search with the present decisions and return the patches; up to `IN_MEMORY` of descriptors stay in memory."""
         index = self.job.opened_index()
         if index.features.nbytes <= IN_MEMORY and not isinstance(index.features.store, zarr.storage.MemoryStore):
             index.features = zarr.create_array({}, data=index.features[:], compressors=None)
@@ -105,7 +105,7 @@ class Search:
         return self.job.patches()
 
     def _show(self, found: Found | None) -> None:
-        """Show patches; keep older patches, marked stale, while the job has exemplars."""
+        """Show the found patches; if none are found, keep older patches, marked stale, while the job has exemplars."""
         self._asked |= found is not None
         if found is not None or not self.job.plan.queries:
             self._take(found)
@@ -123,14 +123,17 @@ class Search:
         return places
 
     def asked(self, name: str) -> tuple[int, int] | None:
-        """Return the requested and the suggested number of patches of a class, None if it was not searched."""
+        """Return the requested and the suggested number of patches of a class; None if the class was not searched."""
         if self.weak is None or name not in self.weak.suggested:
             return None
         count, suggested = self.job.counts().get(name, "auto"), self.weak.suggested[name]
         return (suggested if count == "auto" else int(count)), suggested
 
     def thumbnail(self, place: Place, along: str) -> Codes:
-        """Return an 8-bit picture of the patch around a place, along a direction; incomplete at the rim."""
+        """Return an 8-bit picture of the patch around a place, on the inline or crossline (`along`) through the place.
+
+        At the rim of the survey the picture is smaller.
+        """
         grid = self.job.grid()
         try:
             start = grid.start_at(place, along=along)
@@ -143,15 +146,15 @@ class Search:
 
     @property
     def scope(self) -> str:
-        """Scope of the index: "neighbourhood" or "survey", "" without an index."""
+        """Scope of the present index: "neighbourhood" or "survey"; "" if the job has no index."""
         return self._where()[0]
 
     def survey_waits(self) -> bool:
-        """Return whether the index of the survey is finished, so that the next search uses it."""
+        """Return whether the survey's index is finished but not searched yet; the next search then uses it."""
         return self._where()[1]
 
     def _where(self) -> tuple[str, bool]:
-        """Return the scope of the index, and whether a finished index of the survey waits; cached until a change."""
+        """Return `scope`, and the value of `survey_waits`; both are cached until the index or its options change."""
 
         def look() -> tuple[str, bool]:
             whole = self.job.plan.survey
@@ -169,14 +172,14 @@ class Search:
         self._decide(chosen.updated(size=size, step="auto"), line)
 
     def _decide(self, whole: IndexOptions, line: float | None, *, by_page: bool = False) -> None:
-        """Choose the index of the survey with some options, or of the neighbourhood of a line in a large survey."""
+        """Choose the index of the survey with options `whole`; in a large survey, choose that of lines near a line."""
         near = self._around(whole, line) if self._is_large(whole) else None
         self.job.choose_where(near or whole, near and whole, by_page=by_page)
 
     def retrieve(self, line: float | None = None) -> Task:
-        """Find patches like the exemplars, in the survey if it is indexed, else around a line."""
+        """Find patches like the exemplars, in the survey if it is indexed or small, else on lines around a line."""
         if not self.job.plan.queries:
-            raise ValueError("No exemplar is placed yet; choose a class and click on the section.")
+            raise ValueError("No exemplar is placed yet; choose a class and click on a place that shows it.")
         return self.work.start("searching", self._retrieve, line)
 
     def _retrieve(self, task: Task, line: float | None) -> None:
@@ -200,7 +203,7 @@ class Search:
             self.work.tell("state")
 
     def _is_large(self, whole: IndexOptions) -> bool:
-        """Return whether a survey is too large to be searched before it is indexed."""
+        """Return whether the survey has no index yet and is so large that lines near a line are searched first."""
         lines = self._lines(whole)
         return not self.job.index_finished(whole) and lines * self._per_line(whole) > NEAR_PATCHES
 
@@ -211,14 +214,14 @@ class Search:
         return max(1, self.job.patches_of(whole) // self._lines(whole))
 
     def _covers(self, line: float | None) -> bool:
-        """Return whether the chosen neighbourhood contains a line."""
+        """Return whether a neighbourhood is chosen that contains the line; without a line, whether one is chosen."""
         ends = (self.job.plan.index.area or {}).get(self.survey.line_name)
         if self.job.plan.survey is None or not ends:
             return False
         return line is None or ends[0] <= line <= ends[1]
 
     def _around(self, whole: IndexOptions, line: float | None) -> IndexOptions:
-        """Return options of an index on lines around a given line, by default the middle line."""
+        """Return the options of an index of the lines around a given line, by default around the middle line."""
         lines = self.survey.lines
         count = max(1, NEAR_PATCHES // self._per_line(whole))
         at = len(lines) // 2 if line is None else self.survey.line_at(line)
@@ -229,7 +232,7 @@ class Search:
         return whole.updated(every=every, area=area, sample="auto")
 
     def _index_behind(self) -> None:
-        """Index the whole survey in a background task, if only a neighbourhood is indexed."""
+        """Start a background task that indexes the whole survey, if only a neighbourhood is indexed."""
         whole = self.job.plan.survey
         if whole is None or self.job.index_finished(whole):
             return
@@ -239,7 +242,10 @@ class Search:
             if self.job.plan.survey != whole:  # another patch size was chosen meanwhile
                 return
             if not self.job.plan.by_points and self.job.labels_written():
-                self.work.say("The whole survey is indexed: search again to cover it. Labels then become stale.")
+                self.work.say(
+                    "The whole survey is indexed: search again to find patches in all of it. The labels then become "
+                    "stale."
+                )
                 return
             self._decide(whole, None, by_page=True)
             self.work.say("The whole survey is indexed and searched.")

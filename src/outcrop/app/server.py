@@ -1,4 +1,4 @@
-"""The server of the page: on loopback by default; it refuses requests without its token or from other pages."""
+"""The server of the page; it listens only on this computer by default, and refuses requests without its token."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ TEMPLATE = BASE_TEMPLATE.environment.from_string(
     + "{% endraw %}</script>{% endblock %}"
 )
 SWITCH = 0.001  # seconds between switches of threads, so that computing threads do not delay clicks
-MOST_BYTES = 1 << 20  # limit of one request or message; a long brush stroke has about ten thousand
+MOST_BYTES = 1 << 20  # largest size of a request or message; a long brush stroke has about ten thousand bytes
 MOST_SERVERS = 20  # number of servers of one job whose addresses are stored
 LOOPBACK = ("127.0.0.1", "localhost")
 UNUSED = 20_000  # milliseconds that a page waits for the browser; after it, the server would build the page again
@@ -50,11 +50,11 @@ class Refusal(RequestHandler):
     """An empty answer with an HTTP error status."""
 
     def initialize(self, status: int) -> None:
-        """Store the status."""
+        """Store the HTTP status."""
         self._status_of_refusal = status
 
     def prepare(self) -> None:
-        """Answer every request with the status."""
+        """Answer every request with the stored HTTP status."""
         self.set_status(self._status_of_refusal)
         self.finish()
 
@@ -62,9 +62,9 @@ class Refusal(RequestHandler):
 class Gate(Router):
     """Pass on only requests that have the token and come from the page itself.
 
-    The token is the first part of every path. It therefore protects scripts and the websocket as well as the page, and
-    works in a cell of a notebook, where a browser sends no cookies. Every answer forbids the browser to contact other
-    computers.
+    The token is a secret word, the first part of every path. It therefore protects scripts and the websocket as well as
+    the page, and works in a cell of a notebook, where a browser sends no cookies. Every answer forbids the browser to
+    contact other computers.
     """
 
     def __init__(self, application: Any, token: str, hosts: Sequence[str]) -> None:
@@ -96,7 +96,7 @@ class Gate(Router):
         return 204 if request.path in [self.prefix + name for name in ALIVE] else None
 
     def _forbid_others(self, request: Any) -> None:
-        """Add a content security policy to the answer that allows connections to this server only."""
+        """Add a content security policy, which allows connections to this server only, to the answer."""
         host, write = request.headers.get("Host", ""), request.connection.write_headers
         allowed = ["'self'", "'unsafe-inline'", "'unsafe-eval'", "data:", "blob:"]
         if re.fullmatch(r"[\w.:\[\]-]+", host):
@@ -110,16 +110,16 @@ class Gate(Router):
 
 
 def make_server(desk: "Desk", *, port: int = 0, host: str = "127.0.0.1", token: str | None = None) -> tuple[Any, str]:
-    """Make the server of a desk; return the server, not started, and its address.
+    """Make the server of a desk without starting it; return (server, address of the page).
 
     Parameters
     ----------
     desk : Desk
         Pages to serve.
     port : int
-        0 chooses a free port.
+        Port to listen on; 0 chooses a free port.
     host : str
-        Address of this computer to listen on.
+        Address of this computer to listen on; the default, loopback, is reached from this computer only.
     token : str, optional
         Secret part of the address; random by default.
     """
@@ -143,18 +143,19 @@ def make_server(desk: "Desk", *, port: int = 0, host: str = "127.0.0.1", token: 
 
 
 class Desk:
-    """The content of a server: the pages of its sessions, and the start screen of a folder.
+    """The content of a server: the pages of its open jobs, and the start screen of a folder.
 
-    The address ends in ``?job=NAME`` for the page of a job and in ``?start`` for the start screen; without either it
-    shows `session`.
+    The address ends in ``?job=NAME`` for the page of a job and in ``?start`` for the start screen; without either, the
+    address shows `session`.
 
     Parameters
     ----------
     session : Session, optional
+        Session of the job that is open from the start.
     folder : path, optional
-        Folder of the start screen; only its jobs and volumes can be opened. None: no start screen.
+        Folder of the start screen; only its jobs and volumes can be opened. With None there is no start screen.
     options : dict
-        Options of a `Session` that the start screen opens.
+        Options for every `Session` that the start screen opens.
 
     Attributes
     ----------
@@ -186,7 +187,7 @@ class Desk:
         """Return the session of a job of the folder; open it if necessary."""
         if name not in self.sessions:
             if self.folder is None or name not in [entry.name for entry in jobs_in(self.folder)]:
-                raise ValueError(f"{name!r} is not a job of this folder; choose one below.")
+                raise ValueError(f"{name!r} is not a job of this folder; choose one of the jobs below.")
             self.sessions[name] = Session(self.folder / name)
         return self.sessions[name]
 
@@ -220,7 +221,7 @@ class Desk:
 
 
 def free_port(host: str, port: int = 0) -> int:
-    """Return `port` if no program listens on it, else 0; for port 0, return any free port."""
+    """Return `port` if no program listens on this port, else 0; for port 0, return any free port."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(port > 0 and os.name == "posix"))
         try:
@@ -233,22 +234,24 @@ def free_port(host: str, port: int = 0) -> int:
 
 
 class Address:
-    """The stored address of a job or folder, so that open tabs continue after a restart of the server.
+    """The stored address of the server of a job or folder, so that open tabs continue after a restart of the server.
 
-    It is stored in a file that only this user can read, outside the job folder, which others may read. Several servers
-    of one job have different addresses; a new server takes the first address that is not in use.
+    The address is stored in a file that only this user can read, outside the job folder, which others may read. Several
+    servers of one job have different addresses; a new server uses the first stored address that is free.
 
     Parameters
     ----------
     path : path
         The job, or the folder of the start screen.
     host : str
+        As in `make_server`.
 
     Attributes
     ----------
     port : int
-        0 if no address is stored.
+        Stored port, 0 if no address is stored.
     token : str or None
+        Stored secret part of the address.
     """
 
     def __init__(self, path: str | Path, host: str) -> None:
@@ -262,7 +265,7 @@ class Address:
         self.port, self.token = 0, None
 
     def keep(self, address: str) -> None:
-        """Store an address; if this fails, the next server has a new address."""
+        """Store an address; if it cannot be stored, the next server has a new address."""
         port, token = urlsplit(address).port, urlsplit(address).path.strip("/")
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -271,7 +274,7 @@ class Address:
 
 
 def read_address(path: Path) -> tuple[int, str | None]:
-    """Return the port and the token in a file, 0 and None if the file has none."""
+    """Return (port, token) from a file of `Address`; (0, None) if the file holds no address."""
     with contextlib.suppress(OSError, ValueError):
         port, token = path.read_text(encoding="utf-8").split()
         if re.fullmatch(r"[\w-]{20,}", token) and 0 < int(port) < 65536:
@@ -283,20 +286,20 @@ def serve(
     source: Any = None, *, port: int = 0, host: str = "127.0.0.1", browser: bool = True,
     ready: Callable[[str], object] = print, **options: Any,
 ) -> None:  # fmt: skip
-    """Serve the page until interrupted.
+    """Serve the page until the program is interrupted.
 
     Parameters
     ----------
     source : path, optional
-        A volume or a job folder; without it the page offers the jobs and volumes of the current folder.
+        A volume or a job folder; by default the page offers the jobs and volumes of the current folder.
     port, host
         As in `make_server`.
     browser : bool
-        Open the page in a browser.
+        Whether to open the page in a browser.
     ready : callable
-        Called with the address when the server answers.
+        Called with the address of the page when the server answers.
     options
-        Options of `Session`.
+        Options for `Session`.
     """
     given = None if source is None else Session(source, **options)
     desk = Desk(**options) if given is None else Desk(given, folder=given.path.resolve().parent)
@@ -357,7 +360,7 @@ def explore(
 
 
 class Explorer:
-    """A page in a cell of a notebook; a thread of the kernel serves it to this computer only."""
+    """A page in a cell of a notebook; a thread of the kernel serves the page to this computer only."""
 
     def __init__(self, session: Session, *, height: int = 800) -> None:
         self.session, self.height = session, height

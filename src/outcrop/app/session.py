@@ -1,4 +1,4 @@
-"""The state and the actions behind the page: decisions, search, labels and exports of one `Job`."""
+"""The state and the actions behind the page of one job: decisions, search, labels and exports."""
 
 import functools
 import itertools
@@ -35,12 +35,12 @@ from outcrop.words import counted
 
 STRIPES = 6  # traces between the stripes that show an excluded class
 POLL = 1.0  # seconds between two checks for decisions of other writers
-MARKS = ("right", "wrong", "erase")  # strokes that do not name a class
+MARKS = ("right", "wrong", "erase")  # values of the brush that do not name a class
 T = TypeVar("T")
 
 
 class Session:
-    """A job opened by the page; opening does not change the job, and several sessions of a job can be open.
+    """A job that the page has opened; opening does not change the job, and several sessions of one job can be open.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Session:
     Attributes
     ----------
     job : PageJob
-        Change it only with `decide` and the methods below.
+        The open job; change it only with `decide` and the methods below.
     survey : Survey
     view : View
     work : Work
@@ -86,7 +86,7 @@ class Session:
         self.results = Results(self.labelling, truth_path)
         self.geology = Geology(self)
         self.audits, self.unseen = Audits(self), Unseen(self)
-        self._keys: dict[str, int] = self.view.get("class-keys", {})  # first name of a class -> its number
+        self._keys: dict[str, int] = self.view.get("class-keys", {})  # first name of a class -> its number key
         self.advice = PageAdvice(self)
         self._seen = self._now()
         self._closed = threading.Event()
@@ -101,10 +101,10 @@ class Session:
         return self.job.path
 
     def listen(self, function: Callable[[str], object]) -> Callable[[], None]:
-        """Call a function with the kind of every change; return a function that ends this.
+        """Call a function with the kind of every change; return a function that ends these calls.
 
-        Kinds are "state", "strokes", "work", "weak", "labels", "lines", "places", "section", "geology", "audit",
-        "unseen" and "advice".
+        Kinds are "state" (decisions), "strokes", "work" (tasks and messages), "weak" (retrieved patches), "labels",
+        "lines" (their states), "places" (to check next), "section", "geology", "audit", "unseen" and "advice".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -134,7 +134,7 @@ class Session:
                 self.work.say(str(error), wrong=True)
 
     def catch_up(self) -> None:
-        """Show new decisions, patches and labels of other writers."""
+        """Show new decisions, patches and labels that other programs or persons wrote into the job."""
         now = self._now()
         (plan, tables, labels), self._seen = self._seen, now
         if now[0] is not plan:
@@ -146,7 +146,7 @@ class Session:
             self.labelling.look()
 
     def _now(self) -> tuple[Any, int, int]:
-        """Return the plan, and the sizes of the journals of retrieved patches and of labels."""
+        """Return the plan, and the sizes of the files that list retrieved tables and labelled lines."""
         return self.job.plan, self.job.written("retrieved"), self.job.labels_written()
 
     # ---- decisions --------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Session:
     def decide(self, decision: Callable[..., T], *arguments: Any, **options: Any) -> T:
         """Make a decision, for instance ``decide(session.job.rename_class, "fault", "faults")``.
 
-        Pages are notified, and a thread updates the retrieved patches.
+        The pages are updated, and a thread updates the retrieved patches.
         """
         self.advice.forget_notes()
         made = decision(*arguments, **options)
@@ -163,15 +163,15 @@ class Session:
         return made
 
     def _notify(self, what: str) -> None:
-        """Report a decision of this session to the pages."""
+        """Report the kind of a decision of this session to the pages."""
         self.work.forget()
         self._seen = (self.job.plan, *self._seen[1:])
         self.tell(what)
 
     def add_exemplar(self, name: str, place: Place, *, new: bool = False) -> list[float]:
-        """Place an exemplar of a class with its centre at (inline, crossline, time); return its centre.
+        """Place an exemplar of a class; return its centre (inline, crossline, time) on the nearest sample.
 
-        With `new`, the class is added if the job does not have it.
+        With `new`, the class is added if the job does not have the class.
         """
         if not new:
             self._check_class(name)
@@ -180,22 +180,22 @@ class Session:
         return place
 
     def move_exemplar(self, id: str, place: Place) -> list[float]:
-        """Move an exemplar; return its centre."""
+        """Move an exemplar to a place; return its new centre on the nearest sample."""
         place = self.survey.snap(place)
         self.decide(move_exemplar, self.job, id, place)
         return place
 
     def judge(self, name: str, place: Place, *, along: str = "inline", accept: bool | None = None) -> None:
-        """Accept (True) or reject (False) a retrieved patch, or clear its verdict (None), then re-rank."""
+        """Accept (True) or reject (False) a retrieved patch for a class, or clear its verdict (None); then re-rank."""
         self.judge_all(name, [(place, along)], accept=accept)
 
     def judge_all(self, name: str, patches: Iterable[tuple[Place, str]], *, accept: bool | None = None) -> None:
-        """Accept, reject or clear several patches, given by place and direction, as one act."""
+        """Judge several patches, given by (place, direction), as one act; `accept` as in `judge`."""
         verdict = "forget" if accept is None else "accept" if accept else "reject"
         self.decide(judge, self.job, [(name, place, along) for place, along in patches], verdict)
 
     def set_count(self, name: str, count: int | None) -> None:
-        """Set the number of patches used for a class, None for the number from ``auto_count``."""
+        """Set the number of patches that are used for a class; None for the automatic number (`auto_count`)."""
         counts = self.job.counts() | {name: "auto" if count is None else max(1, count)}
         self.decide(choose_counts, self.job, counts)
 
@@ -208,21 +208,21 @@ class Session:
             self.decide(self.search.choose_size, (height, width), line)
 
     def cut_at(self, name: str, similarity: float) -> None:
-        """Use the patches of a class with at least some similarity on the similarity curve."""
+        """Use the patches of a class whose similarity is at least a given value."""
         self.set_count(name, int(np.count_nonzero(self.search.weak.curves[name] >= similarity)))
 
     def set_mapping(self, name: str) -> None:
-        """Choose the mapping by its name; other options of the labels are kept."""
+        """Choose the mapping by its name; the other options of labelling stay unchanged."""
         if name != self.job.plan.label.mapping:
             self.decide(choose_labels, self.job, mapping=name)
 
     def set_limit(self, confidence: float) -> None:
-        """Set the limit of confidence, 0 to 1; labels change without a new computation of votes."""
+        """Set the minimum confidence of labels, 0 to 1; labels then change without a new computation of votes."""
         if abs(confidence - self.labelling.limit) > 1e-6:
             self.decide(choose_labels, self.job, min_confidence=float(confidence))
 
     def class_keys(self) -> dict[str, int]:
-        """Return class -> number on the keyboard; a class keeps its number when another class is removed."""
+        """Return class -> its number key; a class keeps its number when another class is removed."""
         names = self.job.plan.names
         kept = {first: self._keys[first] for first in names if first in self._keys}
         free = (number for number in itertools.count(1) if number not in kept.values())
@@ -233,7 +233,7 @@ class Session:
         return {names[first]: number for first, number in keys.items()}
 
     def belongings(self, name: str) -> str:
-        """Return the numbers of decisions that are removed with a class as a text, "" if the class has none."""
+        """Return as a text how many decisions are removed together with a class; "" if the class has none."""
         first, confirmed = self.job.first_name(name), self.job.plan.state.confirmed
         exemplars = sum(one.name == name for one in self.job.exemplars)
         strokes = sum(one["class"] == first for one in self.job.strokes)
@@ -254,11 +254,11 @@ class Session:
     # ---- undo -------------------------------------------------------------------------------------------------------
 
     def undo(self, act: str | None = None) -> bool:
-        """Undo the last act of this page, or one of `last_acts` by its id; return whether an act was undone."""
+        """Undo the last act of this page, or an act from `last_acts` by its id; return whether an act was undone."""
         return self._go_back(functools.partial(self.job.undo, act), "undo")
 
     def last_acts(self) -> list[tuple[str, str]]:
-        """Return id and description of the last act of every kind and person that can be undone."""
+        """Return (id, description) of the last act of each kind and person that can be undone."""
         names = self.job.plan.names
         found: dict[tuple[str, str], tuple[str, str]] = {}
         for entries in self.job.log.undoable():
@@ -269,7 +269,7 @@ class Session:
         return list(found.values())
 
     def _whose(self, entry: dict[str, Any]) -> str:
-        """Return the name of the person who made a decision, "you" for the person at this page."""
+        """Return the name of the person who made a decision; "you" for the person at this page."""
         person = person_of(entry)
         return "you" if person == self.job.person else person
 
@@ -278,7 +278,7 @@ class Session:
         return self._go_back(self.job.redo, "redo")
 
     def _go_back(self, change: Callable[[], Any], verb: str) -> bool:
-        """Undo or redo, and show which act changed."""
+        """Undo or redo with `change`, and show a message that names the act."""
         before = self.job.plan.names
         done = self.decide(self._follow_strokes, change)
         if done:
@@ -290,7 +290,7 @@ class Session:
         return done
 
     def _follow_strokes(self, change: Callable[[], Any]) -> bool:
-        """Change decisions, and update the labels of lines whose strokes changed."""
+        """Undo or redo with `change`, and update the labels of lines on which strokes appeared or disappeared."""
         before, shown = self.job.strokes, self.labelling.shown()
         done = change()
         now = self.job.strokes
@@ -312,15 +312,15 @@ class Session:
         Parameters
         ----------
         name : str
-            A class; ``right``, ``wrong`` or ``erase``.
+            A class, or ``right``, ``wrong`` or ``erase``.
         direction, position : int
-            The section, 0 inline or 1 crossline.
+            Direction of the section (0 inline, 1 crossline), and its position on that axis.
         points : sequence of (float, float)
-            The stroke, across and down, in coordinates.
+            Points of the stroke: coordinates across and down the section.
         radius : float
             Radius of the brush, in samples and traces.
         filled : bool
-            Also paint the inside of the closed line through the points.
+            Whether to paint the inside of the closed line through the points too.
         id : str, optional
             Id of the stroke; a stroke that the browser sends twice is stored once.
         """
@@ -331,13 +331,13 @@ class Session:
         if name not in MARKS:
             self._check_class(name)
         places = [self.survey.place(direction, position, x, y) for x, y in points[:5000]]
-        if direction != self.survey.along:  # the line through the middle of the stroke is updated first
+        if direction != self.survey.along:  # a stroke across the lines first updates the line through its middle
             position = self.survey.line_at(float(np.mean([place[self.survey.along] for place in places])))
         how: dict[str, Any] = {"radius": float(np.clip(radius, 0.5, 100)), "along": DIRECTIONS[direction]}
         self.decide_on(position, self.job.paint, name, places, filled=filled, id=id, **how)
 
     def decide_on(self, position: int, decision: Callable[..., object], *arguments: Any, **options: Any) -> None:
-        """Make a decision about samples of a line; update its labels, then the labels of lines near it."""
+        """Make a decision about samples of the line at a position; update its labels, then those of lines near it."""
         self.advice.forget_notes()
         self.labelling.begin_correction(position)
         decision(*arguments, **options)
@@ -369,15 +369,15 @@ class Session:
         self.tell("labels")
 
     def _line(self, direction: int, position: int) -> tuple[str, float]:
-        """Return the name of a direction and the number of a section; raise an error for a time slice."""
+        """Return ("inline" or "crossline", number of the section); raise an error for a time slice."""
         if direction == 2:
             raise ValueError("A time slice cannot be confirmed; show an inline or a crossline.")
         return DIRECTIONS[direction], self.survey.axes[direction].labels[position].item()
 
     def painted_picture(self, direction: int, position: int, window: Window | None = None) -> Picture | None:
-        """Return a picture of the painted codes of a section, None if nothing is painted.
+        """Return a picture of the painted classes of a section as codes; None if nothing is painted.
 
-        An excluded class is drawn as stripes of its code.
+        A class that strokes marked as wrong is drawn as stripes of its code.
         """
         codes, excluded = self.job.painted_on(direction, position)
         if excluded is not None:
@@ -389,7 +389,7 @@ class Session:
 
 
 def stripes(excluded: npt.NDArray[np.bool_]) -> Codes:
-    """Return the codes of excluded classes as stripes, several classes side by side.
+    """Return a picture of excluded classes: stripes of their codes, with stripes of several classes side by side.
 
     Examples
     --------

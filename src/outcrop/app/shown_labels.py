@@ -1,4 +1,4 @@
-"""Labels for display: sections, pictures, shares of classes, and scores against expert labels."""
+"""Labels for display: sections, pictures, shares of classes, and scores by comparison with expert labels."""
 
 import contextlib
 import threading
@@ -18,7 +18,7 @@ from outcrop.job.scoring import matched_names
 from outcrop.patches.grid import DIRECTIONS
 
 MOST_LINES = 20  # lines read before a section across them is shown; a thread reads the others
-KEPT = 4  # sections of labels in memory
+KEPT = 4  # number of sections whose labels are in memory
 Both = tuple[Codes, Codes]  # label codes and confidence
 
 
@@ -28,14 +28,14 @@ class Before(NamedTuple):
     position: int
     codes: Codes
     number: int  # number of the correction
-    fitted: bool  # whether the correction is finished, so that the next stroke begins another
+    fitted: bool  # whether the correction is finished, so that the next stroke begins another correction
 
 
 class Shown(NamedTuple):
     """Labels of the survey at one moment."""
 
     plan: Plan
-    written: int  # size of the lists of finished lines
+    written: int  # size of the files that list finished lines
     labels: Any  # of `outcrop.job.votes`
     stale: set[int]
     names: list[str]  # of the codes from 1 on
@@ -75,13 +75,13 @@ class ShownLabels:
         return []
 
     def shown(self) -> Shown:
-        """Return the present labels of the survey."""
+        """Return the present state of the survey's labels."""
         plan, written = self.job.plan, self.job.labels_written()
         with self._reading:
             return self._shown.get((plan, written), lambda: Shown(plan, written, *self.job.read_labels(plan)))
 
     def counts(self) -> tuple[int, int, int]:
-        """Return the numbers of all, labelled and stale lines."""
+        """Return the number of all lines, of labelled lines, and of stale lines."""
         found = self.shown()
         return len(self.survey.lines), len(found.labels.stores), len(found.stale - {self.correcting})
 
@@ -90,24 +90,24 @@ class ShownLabels:
         return set(self.shown().labels.stores)
 
     def is_stale(self, position: int) -> bool:
-        """Return whether the labels of a line are stale."""
+        """Return whether the labels of the line at a position are stale."""
         return position in self.shown().stale and position != self.correcting
 
     def waits(self, position: int) -> bool:
-        """Return whether the mapper learns from strokes on a line only when the line is labelled again."""
+        """Return whether the mapper learns from strokes on a line only when this line is labelled again."""
         here = (self.survey.along, position)
         painted = any(self.job.section_of(one) == here for one in self.job.strokes)
         return painted and self.is_stale(position) and not self.job.learns_at_once(self.job.plan)
 
     def codes(self, line: float) -> Codes | None:
-        """Return the label codes of a line, None if it is not labelled."""
+        """Return the label codes of the line with a number; None if this line is not labelled."""
         position = self.survey.line_at(line)
         return self._section(position)[0] if position in self.shown().labels.stores else None
 
     def _section(self, position: int, limit: float | None = None, found: Shown | None = None) -> Both:
-        """Return labels and confidence of a line, with the limit of confidence of the job or another; cached.
+        """Return labels and confidence of a line, cached; `limit` replaces the minimum confidence of the job.
 
-        During a correction of the line, these are the labels in view, and a thread reads the new ones.
+        While the line is being corrected, these are the labels in view; a thread reads the new labels.
         """
         found = found or self.shown()
         limit = float(found.labels.limit if limit is None else limit)
@@ -123,7 +123,7 @@ class ShownLabels:
         return both
 
     def shares(self, line: float) -> dict[str, float]:
-        """Return the share of every class in the labels of a line, empty if it is not labelled."""
+        """Return the share of every class in the labels of a line; an empty dict if the line is not labelled."""
         found, position = self.shown(), self.survey.line_at(line)
         if position not in found.labels.stores:
             return {}
@@ -132,7 +132,7 @@ class ShownLabels:
 
     @property
     def limit(self) -> float:
-        """Confidence below which labels count as uncertain, 0 to 1."""
+        """Minimum confidence, 0 to 1: labels below it count as uncertain."""
         return float(self.shown().labels.limit)
 
     def source(self, direction: int, position: int) -> tuple[Any, ...]:
@@ -150,9 +150,9 @@ class ShownLabels:
     def pictures(
         self, direction: int, position: int, window: Window | None = None, *, most: Size = MOST_PIXELS
     ) -> tuple[Picture, Picture, list[str]] | None:
-        """Return pictures of label codes and of confidence, and the names of the codes; None without labels.
+        """Return (picture of label codes, picture of confidence, class names of the codes); None without labels.
 
-        The limit of confidence is not applied; the browser applies it.
+        The minimum confidence is not applied here; the browser applies it.
         """
         found, frame = self.shown(), self.survey.sections.frame(direction)
         if direction == self.survey.along and position in found.labels.stores:
@@ -165,16 +165,16 @@ class ShownLabels:
         return label, sure, found.names
 
     def before(self, direction: int, position: int, window: Window | None = None) -> Codes:
-        """Return the label codes of a section before its last correction, a single 0 without a correction."""
+        """Return the label codes of a section before its last correction; a single 0 if it was not corrected."""
         found = self._before
         if found is None or (direction, position) != (self.survey.along, found.position):
             return np.zeros((1, 1), np.uint8)
         return crop(found.codes.T, self.survey.sections.frame(direction), window, mean=False).codes
 
     def _across(self, found: Shown, direction: int, position: int) -> list[Codes]:
-        """Return labels and confidence of a section across the lines, rows downwards.
+        """Return (label codes, confidence) of a section across the lines, with rows downwards.
 
-        At first a subset of the labelled lines is read; a thread reads all of them.
+        At first only some of the labelled lines are read; a thread then reads all of them.
         """
         key = (direction, position, found.written, found.plan)
         kept = self._all_lines.get(direction)
@@ -186,7 +186,7 @@ class ShownLabels:
         return self._read_across(found.labels, direction, position, MOST_LINES)
 
     def _read_all(self) -> None:
-        """Read all lines for the sections across them that were requested last."""
+        """Read all labelled lines for each section across the lines that was requested last."""
         for direction, key in list(self._wanted.items()):
             found = self.shown()
             if key[2:] != (found.written, found.plan) or self._all_lines.get(direction, (None,))[0] == key:
@@ -214,7 +214,7 @@ class ShownLabels:
         return both
 
     def stale_parts(self, direction: int, position: int) -> list[list[float]]:
-        """Return (left, right, top, bottom) of the parts of a section with stale labels, in coordinates."""
+        """Return the coordinates (left, right, top, bottom) of each part of a section that has stale labels."""
         stale, along = self.shown().stale, self.survey.along
         across, down = self.survey.sections.frame(direction)
         whole = [across.low, across.high, down.low, down.high]
@@ -227,11 +227,11 @@ class ShownLabels:
         return parts
 
     def confirmed_numbers(self, direction: int, *, whole: bool = False) -> list[float]:
-        """Return the numbers of the confirmed sections of a direction."""
+        """Return the numbers of the confirmed lines of a direction; with `whole`, only of fully confirmed lines."""
         return [] if direction == 2 else confirmed_numbers(self.job, DIRECTIONS[direction], whole=whole)
 
     def confirmed_parts(self, direction: int, position: int) -> tuple[list[list[float]], str]:
-        """Return (left, right, top, bottom) of the confirmed parts of a section, in coordinates, and a notice."""
+        """Return the coordinates (left, right, top, bottom) of each confirmed part of a section, and a notice."""
         confirmed = self.shown().labels.confirmed
         across, down = self.survey.sections.frame(direction)
         if not confirmed.parts:
@@ -257,7 +257,7 @@ class ShownLabels:
     def truth_picture(
         self, direction: int, position: int, window: Window | None = None
     ) -> tuple[Picture, list[str]] | None:
-        """Return a picture of the expert labels and the names of their codes, None without labels of this section."""
+        """Return (picture of the expert labels, class names of the codes); None if the section has no such labels."""
         if self.truth is None:
             return None
         name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
@@ -269,7 +269,7 @@ class ShownLabels:
         return crop(codes, self.survey.sections.frame(direction), window, mean=False), names
 
     def scores(self, line: float) -> dict[str, Any] | None:
-        """Return the scores of a line against the expert labels, None if either is not labelled."""
+        """Return the scores of a line by comparison with the expert labels; None if one of both has no labels there."""
         name, found, truth = self.survey.line_name, self.shown(), self.truth
         if truth is None or line not in truth[name].values:
             return None
@@ -277,7 +277,7 @@ class ShownLabels:
         return self._scores.get(key, lambda: self._score(truth.sel({name: [line]}), found.names))
 
     def _score(self, truth: xr.DataArray, names: list[str]) -> dict[str, Any] | None:
-        """Return the scores of the line of some expert labels."""
+        """Return the scores of a line by comparison with the expert labels `truth` of this line."""
         name, volume = self.survey.line_name, self.survey.volume
         codes = self.codes(truth[name].item())
         if codes is None:
@@ -290,7 +290,7 @@ class ShownLabels:
 
 
 def class_shares(codes: Codes, names: list[str]) -> dict[str, float]:
-    """Return the share of every class among the labelled samples.
+    """Return the share of every class among the labelled samples, uncertain samples included.
 
     Examples
     --------

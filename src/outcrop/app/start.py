@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
 
 def jobs_in(folder: Path) -> list[Entry]:
-    """Return the jobs of a folder, last changed first."""
+    """Return the jobs of a folder, the most recently changed first."""
     found = []
     for path in folder.glob(f"*{ENDING}"):
         if Workspace(path).exists():
@@ -55,7 +55,7 @@ def volumes_in(folder: Path) -> list[Entry]:
 
 
 def free_job(folder: Path, volume: str) -> str:
-    """Return the name of the job of a volume, or a new name if it has none.
+    """Return the name of the job of a volume; if the volume has no job, return an unused name.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def free_job(folder: Path, volume: str) -> str:
 
 
 def checked_job(text: str) -> str:
-    """Return a typed name of a job folder with its ending; raise an error for invalid names.
+    """Return the typed name of a job folder, with the ending ``.outcrop``; raise an error if the name is invalid.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def _date(seconds: float) -> str:
 
 
 def _volume_of(path: Path) -> str:
-    """Return the file name of the volume of a job, "" if the job does not exist."""
+    """Return the file name of a job's volume; "" if the job does not exist."""
     try:
         return Path(known_volume(path).get("source", "")).name
     except ValueError:
@@ -141,11 +141,11 @@ def start_screen(folder: Path, begin: Callable[[str, str], str], job: str | None
     ----------
     folder : path
     begin : callable
-        Opens a volume with a job name and returns the name of the job.
+        Called with the file name of a volume and a job name; opens the volume, and returns the name of the job.
     job : str, optional
-        Name of a job given at the command line.
+        Name for new jobs that was given on the command line.
     problem : str
-        Error of a job that could not be opened.
+        Error message about a job that could not be opened; "" for none.
     """
     status = Div(text=escape(problem), name="status", styles={"color": "#b01818"}, html_attributes={"role": "alert"})
     opened = Div(text="", name="opened", visible=False)
@@ -166,7 +166,7 @@ def start_screen(folder: Path, begin: Callable[[str, str], str], job: str | None
     parts += [_heading("Jobs"), hint("Continue a job.")] if jobs else []
     for entry in jobs:
         parts.append(_row(entry, functools.partial(open_job, entry.name)))
-    about = hint("Begin a new job on a volume, or open its job of that name.")
+    about = hint("Begin a new job on a volume. If the volume has a job of that name, this job is opened.")
     parts += [_heading("Volumes"), about] if volumes else []
     for entry in volumes:
         field = TextInput(value=job or free_job(folder, entry.name), title=f"job for {entry.name}", width=260)

@@ -1,4 +1,4 @@
-"""The volume of a job on the page: its sections, the patch size, and positions in it."""
+"""The volume of a job on the page: its sections, its patch size, and positions in the volume."""
 
 import functools
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Place = Sequence[float]  # inline, crossline and time
 
 
 class Survey:
-    """The volume of a job with the present patch size and direction of lines.
+    """The volume of a job, with the present patch size and the direction of the labelled lines.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Survey:
 
     @functools.cached_property
     def map(self) -> list[list[float]]:
-        """Origin, step of an inline and step of a crossline in X and Y; empty if X and Y are unknown."""
+        """(X, Y) of the origin, of the step to the next inline and of that to the next crossline; empty if unknown."""
         grid = map_grid(self.volume)
         if not isinstance(grid, MapGrid) or not grid.in_metres:
             return []
@@ -41,12 +41,12 @@ class Survey:
 
     @property
     def line_name(self) -> str:
-        """Name of this direction: inline or crossline."""
+        """Name of the direction of the searched and labelled lines: inline or crossline."""
         return DIRECTIONS[self.along]
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of a patch."""
+        """Height of a patch in samples, and width in traces."""
         return self.job.plan.size
 
     @property
@@ -55,39 +55,42 @@ class Survey:
         return self.axes[self.along].labels
 
     def line_at(self, line: float) -> int:
-        """Return the position of the line nearest to a number."""
+        """Return the position of the line whose number is nearest to a given number."""
         return self.axes[self.along].nearest(line)
 
     def positions(self, place: Place) -> list[int]:
-        """Return the positions along the three axes nearest to a place."""
+        """Return the positions along the three axes that are nearest to a place (inline, crossline, time)."""
         return [axis.nearest(value) for axis, value in zip(self.axes, place, strict=True)]
 
     def place_at(self, at: Sequence[int]) -> list[float]:
-        """Return the place at positions along the three axes, in survey labels."""
+        """Return the place (inline, crossline, time) at positions along the three axes."""
         return [axis.labels[i].item() for axis, i in zip(self.axes, at, strict=True)]
 
     def snap(self, place: Place) -> list[float]:
-        """Return the line, trace and sample nearest to a place, in survey labels."""
+        """Return the place (inline, crossline, time) of the sample nearest to a place."""
         if len(place) != 3 or not np.isfinite(place).all():
-            raise ValueError(f"Place {place} is not inline, crossline and {self.volume.dims[2]}; give three numbers.")
+            raise ValueError(f"Place {place} is invalid; give three numbers: inline, crossline, {self.volume.dims[2]}.")
         return self.place_at(self.positions(place))
 
     def place(self, direction: int, position: int, x: float, y: float) -> list[float]:
-        """Return inline, crossline and time of a point of a section."""
+        """Return the place (inline, crossline, time) of the point (x, y) of a section."""
         at = [position] * 3
         for i, coordinate in zip(FRAMES[direction], (x, y), strict=True):
             at[i] = self.axes[i].position(coordinate)
         return self.place_at(at)
 
     def moved(self, place: Place, direction: int, x: float, y: float) -> list[float]:
-        """Return a place moved by distances across and down a section."""
+        """Return the place reached from a place by moving x across and y down a section of a direction."""
         at = self.positions(place)
         for i, by in zip(FRAMES[direction], (x, y), strict=True):
             at[i] = self.axes[i].position(self.axes[i].coordinate(place[i]) + by)
         return self.place_at(at)
 
     def reach(self) -> tuple[list[int], list[int]]:
-        """Return the samples of a patch before its centre, and its size, along the three axes; it is one line thick."""
+        """Return, for each of the three axes, the number of samples of a patch before its centre, and its size.
+
+        A patch is one line thick.
+        """
         height, width = self.size
         before, size = [0, 0, height // 2], [1, 1, height]
         before[1 - self.along], size[1 - self.along] = width // 2, width
@@ -100,7 +103,7 @@ class Survey:
         return first <= position < first + size[direction]
 
     def patch(self, place: Place) -> Codes:
-        """Return the 8-bit patch of the section around a place; smaller at the rim of the survey."""
+        """Return the patch around a place as an 8-bit picture, which is smaller at the rim of the survey."""
         at, (height, width) = self.positions(place), self.size
         top, left = max(0, at[2] - height // 2), max(0, at[1 - self.along] - width // 2)
         return self.sections.codes(self.along, at[self.along])[top : top + height, left : left + width]

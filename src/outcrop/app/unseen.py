@@ -1,4 +1,4 @@
-"""Groups of patches unlike anything marked, found in a thread."""
+"""Groups of patches unlike all exemplars, found in a thread."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,13 +14,13 @@ GROUPS = 5
 class Group(NamedTuple):
     """Similar patches that resemble no exemplar."""
 
-    share: float  # of the indexed patches
-    places: list[list[float]]  # of typical patches, the most typical first
-    pictures: list[Codes]  # of the same patches
+    share: float  # share of the indexed patches that belong to the group
+    places: list[list[float]]  # places of typical patches, the most typical first
+    pictures: list[Codes]  # pictures of the same patches
 
 
 class Unseen:
-    """Groups of patches unlike anything marked; they remain when the tab is closed.
+    """Groups of patches unlike all exemplars; the groups remain when the tab is closed.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class Unseen:
     def __init__(self, session: "Session") -> None:
         self.session, self.job = session, session.job
         self.groups: list[Group] = []
-        self._of: list[Any] = []  # exemplars that the patches were compared with
+        self._of: list[Any] = []  # exemplars with which the patches were compared
 
     def look(self) -> Task:
         """Find the groups in a thread."""
         if not self.job.plan.queries:
-            raise ValueError("No exemplar is placed yet; choose a class and click on the section.")
+            raise ValueError("No exemplar is placed yet; choose a class and click on a place that shows it.")
         if not self.job.indexed:
             raise ValueError("The survey is not indexed yet; find similar patches first.")
 
@@ -60,7 +60,7 @@ class Unseen:
 
     @property
     def old(self) -> bool:
-        """Whether exemplars changed since the groups were found."""
+        """Whether the exemplars changed since the groups were found."""
         return bool(self.groups) and self._of != self.job.exemplars
 
     def free_name(self) -> str:

@@ -1,4 +1,4 @@
-"""Patches unlike anything marked, in groups on the page; any of them can become an exemplar."""
+"""Patches unlike all exemplars, shown in groups; any of these patches can become an exemplar."""
 
 import functools
 from typing import Any
@@ -70,14 +70,14 @@ class UnseenPanel(Panel):
         self.name.visible = self.of.value == NEW
 
     def show(self) -> None:
-        """Update the panel to the groups and the exemplars."""
+        """Update the panel after a change of the groups or the exemplars."""
         groups, near = self.unseen.groups, self.session.search.scope == "neighbourhood"
         scope = "lines near this one" if near else "survey"
         self.chosen.visible = bool(groups)
         total = sum(one.share for one in groups)
         least = f"the {100 * total:.0f} % of the {scope} that are least like your exemplars"
         words = [f"<b>Unlike everything you marked</b>: {least}"] if groups else []
-        words += ["<b>exemplars changed since: find them again</b>"] if self.unseen.old else []
+        words += ["<b>exemplars changed since: find the groups again</b>"] if self.unseen.old else []
         self.note.text = "; ".join(words)
         key = [one.places for one in groups]
         pictures = self._pictures.get(key, lambda: [list(map(thumbnail, one.pictures)) for one in groups])

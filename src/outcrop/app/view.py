@@ -1,4 +1,4 @@
-"""The view of the page (section, tools, layers), stored in the job folder; it does not affect results."""
+"""The view of the page (section, tools, layers), which is stored in the job folder and does not affect results."""
 
 import contextlib
 import copy
@@ -14,7 +14,7 @@ NAME = "view.json"
 
 
 class View:
-    """The section in view and the choices of the page, stored for the next time that the page is opened.
+    """The section in view and the settings of the page, stored for the next time that the page is opened.
 
     Parameters
     ----------
@@ -39,19 +39,19 @@ class View:
             self._chosen = dict(json.loads(self.path.read_text(encoding="utf-8")))
 
     def of_tab(self) -> "View":
-        """Return a view for one tab, which does not follow other tabs; the last choice of any tab is stored."""
+        """Return a view for one tab, which other tabs do not change; the last choice made in any tab is stored."""
         one = copy.copy(self)
         one._shared = self
         return one
 
     def get(self, name: str, default: Value) -> Value:
-        """Return a stored choice, or the default if none of its type is stored."""
+        """Return the stored choice of a name; the default if no choice, or one of another type, is stored."""
         value = self._chosen.get(name, default)
         same = isinstance(value, (int, float)) if type(default) in (int, float) else isinstance(value, type(default))
         return value if same else default
 
     def keep(self, **chosen: Any) -> None:
-        """Store choices."""
+        """Store choices under their names."""
         self._chosen = self._chosen | chosen
         if self._shared is None:
             self._latest.request()
@@ -59,7 +59,7 @@ class View:
             self._shared.keep(**chosen)
 
     def follow(self, widget: Any) -> Any:
-        """Set a widget to its stored value, and store its later values; return the widget."""
+        """Set a widget to the value stored under its name, and store its later values; return the widget."""
         name = value_of(widget)
         now = getattr(widget, name)
         value = self.get(widget.name, now)
@@ -74,7 +74,7 @@ class View:
         self._latest.wait()
 
     def _write(self) -> None:
-        """Write the file; a full or read-only disk is ignored."""
+        """Write the file of the view; do nothing if the disk is full or read-only."""
         with contextlib.suppress(OSError), whole_file(self.path) as aside:
             aside.write_text(json.dumps(self._chosen), encoding="utf-8")
 

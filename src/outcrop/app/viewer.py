@@ -23,7 +23,7 @@ from outcrop.plots.colours import COLOURS
 TOOLS = ("Navigate", "Place exemplar", "Brush", "Line", "Outline", "Lasso")
 LOOK, PLACE, BRUSH, LINE, OUTLINE, LASSO = range(6)
 PAINTING = (BRUSH, LINE, OUTLINE)
-RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> name of its radius in the view, default radius
+RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> name under which its radius is stored, and default
 EXAGGERATIONS = ("auto", "0.25", "0.5", "1", "2", "3", "5", "10")  # pixels per sample divided by pixels per trace
 MOUSE = (events.MouseMove, events.MouseLeave)
 DRAG = (events.PanStart, events.Pan, events.PanEnd, events.Tap, events.DoubleTap)
@@ -36,14 +36,14 @@ class Viewer(Part):
     ----------
     session : Session
     say : callable
-        Shows a line of text to the interpreter.
+        Called as ``say(text, wrong=False)``; shows a line of text to the interpreter.
 
     Attributes
     ----------
     direction, position : int
-        The section: direction 0 inline, 1 crossline, 2 time; position along this axis.
+        The section in view: direction 0 inline, 1 crossline, 2 time; position along this axis.
     view : View
-        View of this tab; classes are stored by their first names, which do not change when a class is renamed.
+        View of this tab; classes are stored under their first names, which a renaming does not change.
     """
 
     def __init__(self, session: Session, say: Callable[..., None]) -> None:
@@ -73,13 +73,13 @@ class Viewer(Part):
 
     @property
     def line(self) -> float | None:
-        """Number of the line in view, None if lines of another direction are labelled."""
+        """Number of the line in view; None if the section in view lies across the labelled lines."""
         return self._axis.labels[self.position].item() if self.direction == self.survey.along else None
 
     # ---- classes ----------------------------------------------------------------------------------------------------
 
     def _name(self, first: str) -> str:
-        """Return the present name of a class, "" if it was removed."""
+        """Return the present name of a class from its first name; "" if the class was removed."""
         return self.job.plan.names.get(first, "")
 
     @property
@@ -94,7 +94,7 @@ class Viewer(Part):
 
     @property
     def says(self) -> str:
-        """Value of the brush: one of `MARKS`, or the first name of a class, by default of the chosen class."""
+        """Value of the brush: one of `MARKS`, or the first name of a class; by default the chosen class."""
         return self.view.get("brush-class", "") or self.job.first_name(self.chosen)
 
     @says.setter
@@ -122,7 +122,7 @@ class Viewer(Part):
 
     @property
     def unfilled(self) -> set[str]:
-        """Classes without colour in the labels: hidden classes, and the background unless it is filled."""
+        """Classes that are drawn without colour: hidden classes, and the background unless its colour is turned on."""
         background = self.job.plan.background_name
         return self.hidden | ({background} if background and not self.view.get("fill-background", False) else set())
 
@@ -137,7 +137,7 @@ class Viewer(Part):
         return self.job.palette | dict.fromkeys(self.unfilled, "#00000000")
 
     def brush_options(self) -> list[tuple[str, str]]:
-        """Return the values of the brush, each with its text on the page."""
+        """Return (value, text on the page) of everything that the brush can paint."""
         right, wrong, erase = ((mark, mark) for mark in MARKS)
         return [right, wrong, *self.job.plan.names.items(), erase]
 
@@ -211,7 +211,14 @@ class Viewer(Part):
         self, *, looks: Iterable[Any] = (), above: Iterable[Any] = (), others: Iterable[Any] = (),
         strip: Iterable[Any] = (),
     ) -> Any:  # fmt: skip
-        """Return the parts, arranged, with further controls, layers above the section, views beside it, and a strip."""
+        """Return the parts of the viewer, arranged.
+
+        Parameters
+        ----------
+        looks, above, others, strip : iterable
+            Parts of other panels: controls of the display, parts above the section, parts next to the section, and the
+            strip of lines below.
+        """
         lines = pn.Row(self.direction_buttons, self.number, pn.Column(self.slider, *strip, **WIDE), **WIDE)
         controls = [self.tool_buttons, *self.looks, *looks, self.exaggeration, self.scale]
         for one in (*controls, self.direction_buttons, self.number):
@@ -238,7 +245,7 @@ class Viewer(Part):
         self.view.keep(direction=self.direction, position=self.position)
 
     def step(self, by: int) -> None:
-        """Go forward or back by some sections."""
+        """Go forward by a number of sections, or back by a negative number."""
         if by:
             self.go(self.direction, self.position + by, ahead=int(np.sign(by)))
 
@@ -270,11 +277,11 @@ class Viewer(Part):
             self.draw()
 
     def _on_fit(self, _event: Any) -> None:
-        """Forget the zoom, so that the page opens with the whole section in a window of any size."""
+        """Delete the stored zoom, so that the page opens with the whole section in a window of any size."""
         self.view.keep(ranges=[None])
 
     def _window(self, x0: float, x1: float, y0: float, y1: float) -> Window | None:
-        """Return the part of the section in view, None if the whole section fits on a screen."""
+        """Return the visible part of the section; None if the whole section fits on a screen."""
         across, down = self.survey.sections.frame(self.direction)
         fits = len(across) <= MOST_PIXELS[0] and len(down) <= MOST_PIXELS[1]
         return None if fits else (x0, x1, min(y0, y1), max(y0, y1))
@@ -297,7 +304,7 @@ class Viewer(Part):
         self.after_draw()
 
     def _zoom_back(self) -> None:
-        """Restore the zoom of the last visit."""
+        """Restore the stored zoom, if it belongs to the direction in view."""
         direction, *ends = self.view.get("ranges", [None])
         if direction == self.direction and len(ends) == 4 and all(isinstance(end, (int, float)) for end in ends):
             self.plot.figure.x_range.update(start=ends[0], end=ends[1])
@@ -305,7 +312,7 @@ class Viewer(Part):
             self.window = self._window(*ends)
 
     def show_labels(self) -> None:
-        """Draw labels over the section, and the expert labels."""
+        """Draw the labels and the expert labels over the section."""
         section = (self.direction, self.position, self.window)
         labelling, colours = self.labelling, self.label_colours
         source = (section, labelling.source(self.direction, self.position), colours)
@@ -326,7 +333,7 @@ class Viewer(Part):
         self.plot.show_painted(picture, self.job.classes, self.colours)
 
     def show_boxes(self) -> None:
-        """Draw boxes of the exemplars on or across this section, and of the retrieved patches on it."""
+        """Draw boxes of the exemplars whose patches meet this section, and of the retrieved patches on this section."""
         palette, search, outlined, line = self.job.palette, self.session.search, self.outlined, self.line
         exemplars = [one for one in self.job.exemplars if one.place is not None]
         here = [one for one in exemplars if self.survey.crosses(one.place, self.direction, self.position)]
@@ -341,7 +348,7 @@ class Viewer(Part):
         self.plot.retrieved.data, self.plot.marked.data = boxes(found), boxes([])
 
     def show_classes(self) -> None:
-        """Show the legend, and set the colours of the brush in the order of its values."""
+        """Show the legend of the classes, and update the values of the brush and their colours."""
         palette, labelling, hidden = self.job.palette, self.labelling, self.hidden
         shares = self._shares_in_view() if self.line is None else labelling.shares(self.line)
         lost = labelling.vanished if self.line is not None and labelling.corrected(self.position) else ()
@@ -378,7 +385,7 @@ class Viewer(Part):
         return class_shares(codes, names) if codes.any() else {}
 
     def _on_legend(self, message: Message) -> None:
-        """Hide or show the labels of a class; the background has no colour until its legend is clicked."""
+        """Hide or show the labels of a class; the background has no colour until its entry in the legend is clicked."""
         if message["name"] == self.job.plan.background_name:
             self.view.keep(**{"fill-background": not self.view.get("fill-background", False)})
         else:
@@ -420,7 +427,7 @@ class Viewer(Part):
         if self.tool_buttons.active != PLACE:
             return
         if not self.chosen:
-            raise ValueError("Add a class first, for instance fault; then click where it shows.")
+            raise ValueError("Add a class first, for instance fault; then click on a place that shows it.")
         place = self.survey.place(self.direction, self.position, event.x, event.y)
         if event.event_name == "doubletap" and self._tapped == place:
             return  # a double click places one exemplar; two fast clicks at different places are two exemplars
@@ -447,7 +454,7 @@ class Viewer(Part):
             self.session.move_exemplar(id, self.survey.moved(place, self.direction, event.x - x, event.y - y))
 
     def paint(self, stroke: Message) -> None:
-        """Paint a stroke from brush.js on the section where it began, even if another section is in view."""
+        """Paint a stroke from brush.js on the section where the stroke began, even if another section is in view."""
         says, points = stroke["says"], list(zip(stroke["xs"], stroke["ys"], strict=True))
         name = says if says in MARKS else self._name(says)
         section, how = (int(stroke["direction"]), int(stroke["position"])), {"filled": bool(stroke["filled"])}
@@ -461,7 +468,7 @@ class Viewer(Part):
             self.show_painted()
 
     def _unhide(self, name: str) -> None:
-        """Show a hidden class after a stroke of it, so that the stroke is visible."""
+        """Show a hidden class after a stroke with this class, so that the stroke is visible."""
         if name in self.hidden:
             self.hidden -= {name}
             self.show_classes()

@@ -1,4 +1,4 @@
-"""Descriptions of decisions, for messages of undo and redo."""
+"""Descriptions of decisions in words, for the messages of undo and redo."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ def kind_of(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def person_of(entry: Mapping[str, Any]) -> str:
-    """Return the name of the person who wrote an entry.
+    """Return the name of the person who wrote an entry of the log.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Threads of the page: a foreground task, a background task, and updates after every click."""
+"""Threads of the page: one foreground task, one background task, and short updates after every click."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ class Work:
     Attributes
     ----------
     task, behind : Task or None
-        The present or last foreground and background task.
+        The foreground task and the background task; each is running or the last that ran.
     message : str
         A sentence for the interpreter, shown while no foreground task runs.
     wrong : bool
@@ -39,7 +39,7 @@ class Work:
 
     @property
     def alive(self) -> list["Task"]:
-        """Running tasks, the foreground task first."""
+        """The running tasks, the foreground task first."""
         return [task for task in (self.task, self.behind) if task and task.alive]
 
     @property
@@ -48,25 +48,25 @@ class Work:
         return bool(self.task and self.task.alive)
 
     def say(self, message: str, *, wrong: bool = False) -> None:
-        """Show a message."""
+        """Show a message, as an error if `wrong` is true."""
         self.message, self.wrong = message, wrong
         self.tell("work")
 
     def forget(self) -> None:
-        """Clear the message."""
+        """Clear the shown message."""
         self.message, self.wrong = "", False
 
     def start(self, title: str, function: Callable[..., object], *arguments: Any) -> "Task":
-        """Run ``function(task, *arguments)`` as the foreground task; raise an error if one runs."""
+        """Run ``function(task, *arguments)`` as the foreground task; raise an error if one is already running."""
         with self._lock:
             if self.task and self.task.alive:
-                raise ValueError(f"The page is still {self.task.title}; wait until it ends, or cancel it.")
+                raise ValueError(f"The page is still {self.task.title}; wait until the task ends, or cancel it.")
             self.task = Task(title, self, function, *arguments)
         self.tell("work")
         return self.task
 
     def start_behind(self, title: str, function: Callable[["Task"], object]) -> None:
-        """Run ``function(task)`` as the background task, unless one runs."""
+        """Run ``function(task)`` as the background task, unless one is already running."""
         with self._lock:
             if not (self.behind and self.behind.alive):
                 self.behind = Task(title, self, function)
@@ -77,14 +77,14 @@ class Work:
             task.cancelled = True
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait for the foreground task, and raise its error."""
+        """Wait until the foreground task has ended, and raise the error with which it ended, if any."""
         if self.task:
             self.task.thread.join(timeout)
             if self.task.error:
                 raise self.task.error
 
     def close(self) -> None:
-        """Cancel all tasks, and wait for them."""
+        """Cancel all tasks, and wait until they have ended."""
         for task in self.alive:
             task.cancelled = True
             task.thread.join()
@@ -114,7 +114,7 @@ class Task:
         self._work.tell("work")
 
     def progress(self, done: int, total: int | None = None) -> None:
-        """Report progress; raise `Cancelled` after a cancellation."""
+        """Report the progress; raise `Cancelled` if the task was cancelled."""
         self.done, self.total = done, self.total if total is None else total
         if self.cancelled:
             raise Cancelled
@@ -123,7 +123,7 @@ class Task:
             self._work.tell("work")
 
     def progress_behind(self, done: int) -> None:
-        """Wait while a foreground task runs, then report progress."""
+        """Wait while a foreground task runs, then report the progress of this background task."""
         while self._work.busy and not self.cancelled:
             time.sleep(0.05)
         self.progress(done)
@@ -135,7 +135,7 @@ class Task:
 
 
 class Latest:
-    """A function that runs in a thread after requests; requests during a run cause one further run.
+    """A function that runs in a thread when requested; all requests during a run together cause one further run.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class Latest:
 
 
 class Last:
-    """A value that is computed again only if its key changes.
+    """A value that is computed again only if the key, which stands for its inputs, changes.
 
     Examples
     --------
@@ -202,7 +202,7 @@ class Last:
         self._known: tuple[Any, Any] = (object(), None)  # equal to nothing
 
     def get(self, key: Any, make: Callable[[], T]) -> T:
-        """Return the value of a key; call `make` if the key differs from the last."""
+        """Return the value of a key; call `make` if the key differs from that of the last call."""
         known = self._known
         if known[0] != key:
             known = self._known = (key, make())

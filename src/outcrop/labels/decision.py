@@ -9,20 +9,22 @@ from outcrop.mapping.confidence import UNCERTAIN, confidence, winner
 
 
 def decide(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Return label and confidence from votes.
+    """Return the label and the confidence of every sample from its votes.
 
     Parameters
     ----------
     votes : uint8 array, shape (n_classes, ...), or float array, shape (..., n_classes)
-        From `line_votes` or `section_votes`.
+        Votes from `line_votes` (uint8) or `section_votes` (float).
     min_confidence : float
-        Labels of lower confidence become uncertain.
+        Minimum confidence, from 0 to 1. Labels of lower confidence become uncertain.
 
     Returns
     -------
-    labels, confidence : uint8 array
-        Labels: 0 not labelled (no votes), 255 uncertain, i + 1 class i. Confidence 255 is sure. With a single class,
-        every sample is uncertain, and its confidence is the vote.
+    labels : uint8 array
+        0 not labelled (no votes), 255 uncertain, i + 1 class i. With a single class, every sample that has votes is
+        uncertain.
+    confidence : uint8 array
+        255 is sure. With a single class, the confidence is the vote.
 
     Examples
     --------
@@ -41,19 +43,19 @@ def decide(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, 
 
 
 def confidence_for(confidence: np.ndarray, max_error: float) -> float:
-    """Return the lowest minimum confidence at which the expected error rate of the remaining labels is small enough.
+    """Return the lowest minimum confidence that keeps the expected error rate of the remaining labels below a maximum.
 
     Parameters
     ----------
     confidence : uint8 array
-        255 = sure, from `label_volume`; 0 for samples without a label.
+        Confidence from `label_volume`: 255 = sure, 0 for samples without a label.
     max_error : float
-        Maximum error rate. Labels with confidence p are expected to be right with probability p.
+        Maximum error rate, from 0 to 1. A label with confidence p is expected to be right with probability p.
 
     Returns
     -------
     float
-        Between 0 and 1; 1 if no limit is high enough.
+        Minimum confidence between 0 and 1; 1 if no lower value is enough.
 
     Examples
     --------
@@ -64,14 +66,16 @@ def confidence_for(confidence: np.ndarray, max_error: float) -> float:
 
 
 def confidence_limit(counts: np.ndarray, max_error: float, shift: float = 0.0) -> float:
-    """Return the limit of `confidence_for` from the number of samples at each of the 256 levels of confidence.
+    """Return the minimum confidence of `confidence_for` from the number of samples at each level of confidence.
 
     Parameters
     ----------
     counts : array, shape (256,)
+        Number of samples with confidence 0, 1, ..., 255.
     max_error : float
+        Maximum error rate, from 0 to 1.
     shift : float
-        Correction of the logit of a confidence by audits; see `outcrop.retrieval.audit.confidence_shift`.
+        Correction from audits, added to the logit of every confidence; see `outcrop.retrieval.audit.confidence_shift`.
     """
     levels = np.arange(255, 0, -1)
     counts = counts[levels]

@@ -1,4 +1,4 @@
-"""Arrays of a survey on disk: one Zarr group, one file for each line, and a log of finished lines."""
+"""Arrays of a survey on disk: a Zarr group with one file for each line and array, and a log of finished lines."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,18 +24,23 @@ def create_group(
     coords: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, Any],
 ) -> None:
-    """Create a Zarr group atomically; each line is one file per array, in chunks of a few traces.
+    """Create a Zarr group atomically. Each line is stored in one file per array, in chunks of a few traces.
 
     Parameters
     ----------
     path : Path
+        Folder of the group.
     arrays : dict
-        Name -> shape and type. The last two axes other than that of the lines are traces and samples.
+        Name of each array -> its shape and type. Without the axis of the lines, the last two axes are traces and
+        samples.
     axes : dict
-        Name -> axis of the lines.
-    dims, coords : dict, optional
-        Names of the axes of each array, and their labels.
+        Name of each array -> number of its axis of lines.
+    dims : dict, optional
+        Name of each array -> names of its axes.
+    coords : dict, optional
+        Name of each axis -> its coordinates.
     attrs : dict
+        Attributes of the group.
     """
     with whole_file(path) as aside:
         group = zarr.open_group(aside, mode="w", attributes=dict(attrs))
@@ -50,7 +55,7 @@ def create_group(
 
 
 def file_layout(shape: Sequence[int], axis: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shapes of a chunk and of a file of an array whose lines lie along an axis.
+    """Return the shape of a chunk and the shape of a file, for an array in which the given axis numbers the lines.
 
     Examples
     --------
@@ -69,7 +74,7 @@ def file_layout(shape: Sequence[int], axis: int) -> tuple[tuple[int, ...], tuple
 
 
 class LineStore:
-    """Arrays whose lines are written one by one, by this or another process, with a log of finished lines.
+    """Arrays that are written line by line, by this or another process, with a log of finished lines.
 
     Parameters
     ----------
@@ -78,14 +83,14 @@ class LineStore:
     """
 
     arrays: dict[str, Any]
-    axes: dict[str, int]  # name -> axis of the lines
+    axes: dict[str, int]  # name of each array -> number of its axis of lines
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self.done = DoneLog(self.path.with_suffix(".done"))
 
     def confirm(self, line: int, seals: Seals) -> None:
-        """Record a line as done after checking that this process reads its chunks exactly as they were written."""
+        """Record a line as finished, after checking that this process reads back the chunks that were written."""
         for name, seal in seals.items():
             confirm_chunks(self.arrays[name], self.axes[name], line, seal)
         self.done.add(line)

@@ -1,4 +1,4 @@
-"""Bring labels into the form of all later stages: a Dataset with named codes and samples in ms or m."""
+"""Bring labels into the form of all later stages: a Dataset with class names, and times in ms or depths in m."""
 
 import xarray as xr
 
@@ -7,12 +7,13 @@ from outcrop.volumes.axes import standard_axes
 
 
 def named_labels(labels: xr.Dataset | xr.DataArray) -> xr.Dataset:
-    """Return labels as a Dataset on (class,) inline, crossline, time in ms or depth in m, with named codes.
+    """Return labels as a Dataset with class names and the axes inline, crossline and time in ms or depth in m.
 
     Parameters
     ----------
     labels : Dataset or DataArray
-        ``label`` and related variables, or codes alone. ``attrs["classes"]`` names the codes 1, 2, ...
+        A Dataset with ``label`` and further variables, or the codes of the labels alone. ``attrs["classes"]`` names the
+        codes 1, 2, ... An axis ``class`` comes first.
 
     Examples
     --------
@@ -31,7 +32,7 @@ def named_labels(labels: xr.Dataset | xr.DataArray) -> xr.Dataset:
     classes = known.get("classes")
     if classes is None or not 0 < len(classes) < UNCERTAIN:
         raise ValueError(
-            "The labels do not name their codes; set attrs['classes'] to the names of codes 1, 2, ..., 254 at most."
+            "The labels have no class names; set attrs['classes'] to the names of codes 1, 2, ... (at most 254 names)."
         )
     if codes.ndim != 3 or not {"inline", "crossline"} < set(codes.dims):
         raise ValueError(f"The labels have axes {codes.dims}; give inline, crossline and time or depth.")

@@ -1,4 +1,4 @@
-"""Measure how stable labels are under changes of the data that should have no effect."""
+"""Measure which share of labels stays the same when the data are changed in ways that should have no effect."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,16 +23,16 @@ def stability(
     lines: Sequence[int],
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the share of labels of each class that stay the same under changes that should have no effect.
+    """Return, for each change that should have no effect, the share of labels of each class that stay the same.
 
     Parameters
     ----------
     volume : DataArray
         The volume.
     grid : PatchGrid
-        Grid of the labels.
+        Grid of the patches from which the labels are computed.
     fit : callable
-        ``fit(seed)`` returns a fitted mapper, or None for a seed other than 0 if it cannot be fitted again.
+        ``fit(seed)`` returns a fitted mapper, or None for a seed other than 0 if the mapper cannot be fitted again.
     lines : sequence of int
         Numbers of the inlines to label.
     progress : callable, optional
@@ -41,7 +41,8 @@ def stability(
     Returns
     -------
     DataFrame
-        One row per change that applies, one column per class, and ``all``.
+        One row per change that applies to the mapper and the volume. Column ``change`` names the change; a column per
+        class, and ``all`` for all classes, hold the shares.
     """
     mapper, options = fit(0), grid.parameters | {"area": None, "between": None, "sample": None, "every": 1}
     few = volume.sel(inline=list(lines)).load()
@@ -86,7 +87,7 @@ def _clipped(values: np.ndarray, scaled: bool) -> np.ndarray:
 
 
 def unchanged(before: np.ndarray, after: np.ndarray, classes: Sequence[str]) -> dict[str, float]:
-    """Return the share of unchanged labels among samples labelled in both, by class and for all classes."""
+    """Return name of a class, or ``all`` -> share of unchanged labels among samples labelled in both arrays."""
     both = labelled(before) & labelled(after)
     same = before == after
     shares = {str(name): before == code for code, name in enumerate(classes, 1)}

@@ -18,18 +18,20 @@ from outcrop.volumes.opening import MOST_LINES
 
 
 class LabelStore(LineStore):
-    """A Zarr folder with labels, confidence and scores of lines.
+    """A Zarr folder with labels, confidence and, if chosen, scores, written line by line.
 
     Parameters
     ----------
     path : path
+        The Zarr folder; it is created if it does not exist.
     volume : DataArray
+        The labelled volume.
     axis : int
         Axis of the volume that numbers the lines.
     attrs : dict
-        With ``classes``, and with the ``digest`` of the mapper and the options of the labels.
+        Attributes of the labels: ``classes`` (names), ``digest`` (of the mapper and the options) and others.
     scores : bool
-        Whether to store the share of every class too.
+        Whether to store the share of the votes of every class too.
     """
 
     def __init__(self, path: str | Path, volume: xr.DataArray, axis: int, attrs: dict[str, Any], *, scores: bool):
@@ -49,14 +51,14 @@ class LabelStore(LineStore):
             raise ValueError(f"{self.path} holds labels of another volume; remove it and label again.")
         if self.arrays.keys() != shapes.keys():
             how = "without" if scores else "with"
-            raise ValueError(f"{self.path} was made {how} scores; remove it, or label {how} scores.")
+            raise ValueError(f"The labels in {self.path} were made {how} scores; remove them, or label {how} scores.")
         if about.get("digest") != attrs["digest"]:
             raise ValueError(
-                f"{self.path} holds labels of another mapper, grid or minimum confidence; give another path."
+                f"{self.path} holds labels from another mapper, grid or minimum confidence; give another path."
             )
 
     def write(self, line: int, section: dict[str, np.ndarray]) -> Seals:
-        """Store the section of a line; return the seals of its chunks."""
+        """Store the arrays of a line by name; return the checksums of the written chunks, for `confirm`."""
         return {
             name: write_chunks(self.arrays[name], self.axes[name], line, np.expand_dims(values, self.axes[name]))
             for name, values in section.items()
@@ -64,18 +66,18 @@ class LabelStore(LineStore):
 
 
 def array_shapes(volume: xr.DataArray, classes: Sequence[str], *, scores: bool) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the arrays of labels on a volume."""
+    """Return the shapes of the arrays ``label``, ``confidence`` and, with `scores`, ``score`` for a volume."""
     shapes: dict[str, tuple[int, ...]] = {"label": volume.shape, "confidence": volume.shape}
     return shapes | ({"score": (len(classes), *volume.shape)} if scores else {})
 
 
 def array_dims(dims: Iterable[Any], shape: Sequence[int]) -> tuple[str, ...]:
-    """Return the names of the axes of an array on a volume; an extra first axis is that of the classes."""
+    """Return the names of an array's axes: those of the volume, after ``class`` if the array has one axis more."""
     return ("class",) * (len(shape) - 3) + tuple(map(str, dims))
 
 
 def open_labels(path: str | Path) -> xr.Dataset:
-    """Open stored labels as a lazy Dataset."""
+    """Open stored labels as a Dataset whose values are read from the disk when they are used."""
     if not Path(path).is_dir():
         raise ValueError(f"{path} holds no labels yet; run 'outcrop label' first.")
     arrays, coords, attrs = _open_arrays(path)
@@ -87,7 +89,7 @@ def open_labels(path: str | Path) -> xr.Dataset:
 
 
 def _open_arrays(path: str | Path, *, mode: Any = "r") -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, Any]]:
-    """Return the arrays, axes and attributes of a store; shapes are validated before memory is allocated."""
+    """Return the arrays, the coordinates and the attributes of a store, after checks that prevent huge allocations."""
     with damage(path, "remove it and label again"):
         group: Any = zarr.open_group(path, mode=mode)
         arrays = {name: group[name] for name in ("label", "confidence", *(["score"] if "score" in group else []))}
@@ -101,5 +103,5 @@ def _open_arrays(path: str | Path, *, mode: Any = "r") -> tuple[dict[str, Any], 
         sound &= all(c <= n for array in every for c, n in zip(array.chunks, array.shape, strict=True))
         coords = {name: axis[:] for name, axis in zip(dims, axes, strict=True)} if sound else {}
         if not (sound and all(len(np.unique(labels)) == len(labels) for labels in coords.values())):
-            raise ValueError("its arrays are not label arrays")
+            raise ValueError("its arrays do not have the types and shapes of labels")
         return arrays, coords, dict(group.attrs)

@@ -33,22 +33,23 @@ def label_volume(
     memory: int | None = None,
     progress: Progress | None = None,
 ) -> xr.Dataset:
-    """Label every sample of the lines of a grid by the weighted vote of the patches that cover it.
+    """Label every sample on the lines of a grid by a weighted vote of the patches that contain the sample.
 
     Parameters
     ----------
     volume : DataArray
         From `open_volume`.
     grid : PatchGrid
-        Overlapping patches on inlines or on crosslines, of the size the mapper was fitted on.
+        Overlapping patches on inlines or on crosslines, with the patch size on which the mapper was fitted.
     mapper : LabelMapper or any object with ``classes_`` and ``scores(patches)``
         A fitted mapper.
     lines : sequence of int, optional
         Numbers of the lines to label; by default all lines of the grid.
     min_confidence : float, optional
-        Samples of lower confidence become `uncertain`; by default the value of the mapper, or 0.
+        Minimum confidence, from 0 to 1: labels of lower confidence become `uncertain`. By default the
+        ``min_confidence`` of the mapper, or 0.
     scores : bool
-        Whether to return the share of every class too, which takes as much space per class as the labels.
+        Whether to return the share of the votes of every class too; each class needs as much space as the labels.
     path : path, optional
         A Zarr folder for the labels. An interrupted run is resumed; a folder with labels of another mapper, grid or
         minimum confidence is refused. Without a path the result is held in memory.
@@ -58,7 +59,8 @@ def label_volume(
     client : distributed.Client, optional
         A Dask cluster to label on, line by line; its workers write to `path`. By default the threads of this process.
     memory : int, optional
-        Bytes to use, a quarter of the machine by default; limits the patches in memory and the number of threads.
+        Bytes of memory to use, by default a quarter of the machine's memory; limits the number of patches in memory
+        and of threads.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
 
@@ -67,8 +69,8 @@ def label_volume(
     Dataset
         ``label`` (uint8: 0 not labelled, 255 uncertain, i + 1 = ``attrs["classes"][i]``) and ``confidence`` (uint8,
         255 = sure) on the axes of the volume. Missing traces, samples outside all patches and lines that were not
-        chosen are not labelled and have confidence 0. With `scores` also ``score`` (uint8, 255 = all of the vote),
-        with ``class`` as first axis.
+        chosen are not labelled and have confidence 0. With `scores` also ``score`` (uint8, 255 = all votes are for the
+        class), with ``class`` as first axis.
 
     Examples
     --------
@@ -124,7 +126,7 @@ def label_volume(
 def _sections(
     volume: xr.DataArray, grid: PatchGrid, mapper: Any, lines: list[int], decided: Callable[..., Any], where: Any
 ) -> Iterable[dict[str, np.ndarray]]:
-    """Yield the labels of lines, given by position, while the votes of the next lines are computed."""
+    """Yield the labels of each line, given by its position, while the votes of the next lines are computed."""
     votes = line_votes(volume, grid, mapper, volume[grid.along].values[lines], **where)
     # Locally, more threads would compete with the threads of the votes; with a cluster or a device, one is too slow.
     workers = None if where["client"] or where["device"] else 1
@@ -138,6 +140,6 @@ def _write(store: LabelStore, decided: Callable[..., Any], line: int, votes: np.
 
 
 def _decided(min_confidence: float, scores: bool, votes: np.ndarray) -> dict[str, np.ndarray]:
-    """Return label and confidence of a line, and with `scores` the share of every class."""
+    """Return ``label`` and ``confidence`` of a line, and with `scores` also ``score``, from the votes of the line."""
     found = dict(zip(("label", "confidence"), decide(votes, min_confidence), strict=True))
     return found | ({"score": votes} if scores else {})

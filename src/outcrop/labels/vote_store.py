@@ -1,4 +1,4 @@
-"""Store votes of lines on disk; labels are computed from them on reading."""
+"""Store the votes of lines on disk; labels are computed from the votes when they are read."""
 
 import contextlib
 from collections.abc import Iterable, Sequence
@@ -22,14 +22,15 @@ EVERY = slice(None)
 
 
 class VoteStore(LineStore):
-    """Votes of lines under one key: uint8, 255 = all of the vote.
+    """Votes of lines that were computed from the same inputs: uint8, 255 = all votes at a sample are for the class.
 
-    A chunk holds the differences of neighbouring traces, modulo 256: lossless, in two thirds of the space.
+    A chunk holds the differences between neighbouring traces, modulo 256. This is lossless and takes two thirds of the
+    space.
 
     Parameters
     ----------
     folder : Path
-        Folder of the stage.
+        Folder of one result of stage ``votes`` in the job folder.
     """
 
     axes = {"votes": 0, "counts": 0}  # noqa: RUF012
@@ -50,7 +51,7 @@ class VoteStore(LineStore):
 
     @classmethod
     def make(cls, folder: Path, shape: Sequence[int], classes: Iterable[str]) -> "VoteStore":
-        """Open the store of a folder, or create it with ``shape`` (lines, traces, samples) and classes."""
+        """Open the store in a folder; if missing, create it with shape (n_lines, n_traces, n_samples) and classes."""
         names = list(classes)
         if not (folder / "votes.zarr").is_dir():
             lines, traces, samples = shape
@@ -73,7 +74,10 @@ class VoteStore(LineStore):
         return {"votes": write_file(self.votes, line, packed), "counts": write_file(self.counts, line, counts)}
 
     def read(self, line: int, traces: Part = EVERY, samples: Part = EVERY) -> np.ndarray:
-        """Return the votes of a line or of a part of it; a damaged line is removed from the log of finished lines."""
+        """Return the votes of a line or of some of its traces and samples, shape (n_classes, n_traces, n_samples).
+
+        A damaged line raises an error and is removed from the log of finished lines.
+        """
         try:
             with damage(self.path, REMEDY):
                 return self._read([line], traces, samples)[:, 0]
@@ -83,11 +87,16 @@ class VoteStore(LineStore):
             raise
 
     def read_lines(self, lines: Sequence[int], traces: Part = EVERY, samples: Part = EVERY) -> np.ndarray:
-        """Return the votes of lines or of a part of them, shape (n_classes, n_lines, n_traces, n_samples)."""
+        """Return the votes of lines or of some of their traces and samples.
+
+        Returns
+        -------
+        array, shape (n_classes, n_lines, n_traces, n_samples)
+        """
         try:
             with damage(self.path, REMEDY):
                 return self._read(lines, traces, samples)
-        except Damaged:  # line by line, so that the damaged one is removed from the log
+        except Damaged:  # read line by line, so that the damaged line is removed from the log
             return np.stack([self.read(line, traces, samples) for line in lines], axis=1)
 
     def _read(self, lines: Sequence[int], traces: Part, samples: Part) -> np.ndarray:
@@ -106,7 +115,7 @@ class VoteStore(LineStore):
         return found if len(columns) == len(wanted) else found[:, :, np.searchsorted(columns, wanted)]
 
     def _across(self, lines: Sequence[int], wanted: np.ndarray, samples: Part) -> np.ndarray:
-        """Return the votes of traces of one chunk on many lines, for a section across the lines."""
+        """Return the votes of traces that lie in one chunk of each of many lines, for a section across the lines."""
         number, inside = int(wanted[0]) // self.width, wanted % self.width
         found = []
         for line in lines:
@@ -124,17 +133,26 @@ class LineWriter:
     Parameters
     ----------
     store : VoteStore
+        Store that receives the votes.
     volume : DataArray or None
-        None for no digests.
+        The labelled volume; None to compute no digests.
     along : int
-        Direction of the lines.
+        Direction of the lines: 0 for inlines, 1 for crosslines.
     """
 
     def __init__(self, store: VoteStore, volume: xr.DataArray | None, along: int):
         self.store, self.volume, self.along = store, volume, along
 
     def __call__(self, line: int, votes: np.ndarray) -> tuple[Seals, dict[tuple[int, int], str]]:
-        """Write the votes of a line; return the checksums of its chunks, and (direction, position) -> digest."""
+        """Write the votes of a line.
+
+        Returns
+        -------
+        seals : dict
+            Checksums of the written chunks.
+        digests : dict
+            (direction, position of the line) -> digest of its amplitudes.
+        """
         seals = self.store.write(line, votes)
         if self.volume is None:
             return seals, {}

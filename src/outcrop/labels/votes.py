@@ -1,4 +1,4 @@
-"""Compute votes line by line, from overlapping patches or from whole sections."""
+"""Compute the votes of a mapper for each class, line by line, from overlapping patches or from whole sections."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ def line_votes(
     memory: int | None = None,
     workers: int | None = None,
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the votes on the lines of a grid in ascending order; a few lines are in memory at a time.
+    """Yield the votes on the lines of a grid, in ascending order of the lines; only a few lines are in memory.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ def line_votes(
     line : int
         Position on the axis of the lines.
     votes : uint8 array, shape (n_classes, n_traces, n_samples)
-        255 = all of the vote; 0 for all classes at samples without votes. `decide` turns votes into labels.
+        255 = all votes at the sample are for the class. Samples without votes have 0 for all classes. `decide` turns
+        votes into labels.
     """
     rows = lines_of(grid, mapper)
     wanted = chosen_lines(grid, rows, lines)
@@ -69,12 +70,12 @@ def written_votes(
     client: Any = None,
     **where: Any,
 ) -> Iterator[tuple[int, Any]]:
-    """Compute the votes on the lines of a grid and pass them to `write`, on a cluster in the worker that computed them.
+    """Compute the votes on the lines of a grid and pass them to `write`; on a cluster, each worker writes its votes.
 
     Parameters
     ----------
     write : callable
-        Called with the position of a line and its votes; its result should be small.
+        Called as ``write(position of a line, votes)``; its result should be small.
     volume, grid, mapper, lines, client, **where
         As for `line_votes`.
 
@@ -108,7 +109,7 @@ def _at_once(grid: PatchGrid, mapper: Any, memory: int) -> int:
 
 
 def lines_of(grid: PatchGrid, mapper: Any) -> dict[int, slice]:
-    """Return line position -> rows of its patches, for every line that a mapper can label.
+    """Return position of a line -> rows of its patches in the grid, for every line that a mapper can label.
 
     Mappers of whole sections label lines without patches too.
     """
@@ -124,19 +125,19 @@ def cost(volume: xr.DataArray, grid: PatchGrid, classes: Sequence[str]) -> int:
 
 
 def line_axis(grid: PatchGrid) -> int:
-    """Return the axis of a volume that numbers the lines of a grid."""
+    """Return which axis of a volume numbers the lines of a grid: 0 inline, 1 crossline."""
     return int(grid.along == "crossline")
 
 
 def made_from(mapper: str, options: dict[str, Any]) -> str:
-    """Return the digest of everything other than the volume that stored labels depend on."""
+    """Return a digest of the mapper's digest and the options, on which stored labels depend besides the volume."""
     return hashlib.sha256(json.dumps([mapper, options], sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _packed_votes(
     volume: xr.DataArray, grid: PatchGrid, mapper: Any, devices: list[str], at_once: int, block: tuple[int, slice]
 ) -> np.ndarray:
-    """Return the votes on one line as bytes, shape (n_classes, n_traces, n_samples), small to send and to hold."""
+    """Return the votes on one line as uint8 to save memory, shape (n_classes, n_traces, n_samples)."""
     line, rows = block
     device = devices[line % len(devices)] if devices else None
     if _takes_sections(grid, mapper):
@@ -155,7 +156,23 @@ def section_votes(
     device: str | None = None,
     at_once: int = BLOCK,
 ) -> np.ndarray:
-    """Return shares of the vote on one line, shape (n_traces, n_samples, n_classes); 0 at samples without votes."""
+    """Return the share of the votes for each class on one line; 0 at samples without votes.
+
+    Parameters
+    ----------
+    volume, grid, mapper
+        As for `label_volume`.
+    rows : slice
+        Rows of the grid with the patches of the line.
+    device : str, optional
+        Torch device of the mapper.
+    at_once : int
+        Number of patches whose scores are in memory at once.
+
+    Returns
+    -------
+    array, shape (n_traces, n_samples, n_classes)
+    """
     starts = grid.places(rows)
     if _takes_sections(grid, mapper):
         return _whole_section(volume, grid, mapper, starts[0, :2], device)
@@ -180,7 +197,10 @@ def _takes_sections(grid: PatchGrid, mapper: Any) -> bool:
 def _whole_section(
     volume: xr.DataArray, grid: PatchGrid, mapper: Any, place: Any, device: str | None = None
 ) -> np.ndarray:
-    """Return the votes of a mapper of whole sections; missing traces are taken as zero amplitude and get no votes."""
+    """Return the votes of a mapper that labels whole sections; missing traces count as zero amplitude and get no votes.
+
+    The shape is (n_traces, n_samples, n_classes).
+    """
     section, live = grid.section(volume, *place)
     known = np.isfinite(section)
     options = {"device": device} if device and isinstance(mapper, PointMapper) else {}
@@ -199,7 +219,16 @@ def _scores(mapper: Any, patches: np.ndarray, device: str | None) -> np.ndarray:
 
 
 def chosen_lines(grid: PatchGrid, rows: dict[int, slice], lines: Sequence[int] | np.ndarray | None) -> list[int]:
-    """Return the positions of lines, given by number, in ascending order; by default those of all `rows`."""
+    """Return the positions of lines, in ascending order.
+
+    Parameters
+    ----------
+    grid : PatchGrid
+    rows : dict
+        Position of a line -> rows of its patches, from `lines_of`.
+    lines : sequence of int, optional
+        Inline or crossline numbers; by default all lines of `rows`.
+    """
     if lines is None:
         return sorted(rows)
     axis = grid.axes[line_axis(grid)]
@@ -207,6 +236,7 @@ def chosen_lines(grid: PatchGrid, rows: dict[int, slice], lines: Sequence[int] |
     missing = [label for label in lines if label not in have]
     if missing:
         raise ValueError(
-            f"{grid.along} {missing[0]} is not among the lines to label, {have[0]} to {have[-1]}; choose another."
+            f"{grid.along} {missing[0]} cannot be labelled; choose one of the {len(have)} lines from {have[0]} to "
+            f"{have[-1]} that have patches or live traces."
         )
     return sorted({int(position) for position in positions_of(axis, lines)})

@@ -1,4 +1,4 @@
-"""Restrict patches to a part of a volume: ranges of the axes, horizons, live traces."""
+"""Restrict patches to a part of a volume, by ranges of the axes, by horizons and to live traces."""
 
 import os
 from collections.abc import Mapping
@@ -23,11 +23,12 @@ def read_points(path: str | os.PathLike[str], vertical: str, unnamed: tuple[str,
     Parameters
     ----------
     path : path
-        Columns are separated by commas or spaces. A header line may name them: inline and crossline, or x and y, and
-        the vertical axis. Other lines before the first numbers, and lines that begin with # or !, are comments.
+        Columns are separated by commas or spaces. A header line may name the columns: inline and crossline (or x and
+        y), and time or depth. Other lines before the first numbers, and lines that begin with # or !, are comments.
     vertical : {"time", "depth"}
+        Name of the vertical axis.
     unnamed : (str, str)
-        Names of the first two of three columns in a file without header line.
+        Names of the first two columns in a file without a header line; the third is the vertical axis.
 
     Returns
     -------
@@ -44,7 +45,7 @@ def read_points(path: str | os.PathLike[str], vertical: str, unnamed: tuple[str,
                 names = [word.lower() for word in words if word != "#"]
                 columns = next(([*pair, vertical] for pair in PLACES if set(pair) <= set(names)), [])
                 if columns and vertical not in names:
-                    raise ValueError(f"{path} has columns {', '.join(names)[:100]}; give {', '.join(columns)}.")
+                    raise ValueError(f"{path} has columns {', '.join(names)[:100]}; it needs {', '.join(columns)}.")
                 at = [names.index(name) for name in columns] or at
             try:
                 rows.append([float(words[i] or "nan") for i in at])
@@ -56,15 +57,25 @@ def read_points(path: str | os.PathLike[str], vertical: str, unnamed: tuple[str,
     points = pd.DataFrame(rows, columns=columns or [*unnamed, vertical], dtype=np.float64)
     points = points[np.isfinite(points).all(axis=1)].reset_index(drop=True)
     if not len(points):
-        raise ValueError(f"{path} holds no horizon; give lines of {', '.join(points.columns)}.")
+        raise ValueError(f"{path} holds no point of a horizon; give lines with {', '.join(points.columns)}.")
     return points
 
 
 def area_positions(volume: xr.DataArray, limits: Mapping[str, tuple[float, float]]) -> list[Array]:
-    """Return the positions inside the area of interest for each axis."""
+    """Return, for each axis of a volume, the positions inside the area of interest.
+
+    Parameters
+    ----------
+    volume : DataArray
+    limits : dict
+        Name of an axis -> smallest and largest coordinate of the area; an axis without limits is used completely.
+    """
     for name in limits:
         if name not in volume.dims:
-            raise ValueError(f"The area of interest names {name!r}; the volume has {', '.join(map(str, volume.dims))}.")
+            raise ValueError(
+                f"The area of interest names {name!r}, which is not an axis of the volume; choose among "
+                f"{', '.join(map(str, volume.dims))}."
+            )
     found = []
     for name in map(str, volume.dims):
         axis, (low, high) = volume[name].values, sorted(limits.get(name, (-np.inf, np.inf)))
@@ -75,17 +86,32 @@ def area_positions(volume: xr.DataArray, limits: Mapping[str, tuple[float, float
 
 
 def fitting_starts(alive: Array, width: int, step: int) -> tuple[Array, int]:
-    """Return the starts of patches on live traces only, and the number of patches on a line without gaps."""
+    """Return the first traces of the patches on a line that contain live traces only.
+
+    Parameters
+    ----------
+    alive : bool array, shape (n_traces,)
+        Which traces are live.
+    width, step : int
+        Width of a patch, and distance from one patch to the next, in traces.
+
+    Returns
+    -------
+    starts : array of int
+        First trace of each patch.
+    asked : int
+        Number of patches on a line without missing traces.
+    """
     asked = len(patch_starts(len(alive), width, step))
     starts = [a + np.array(patch_starts(b - a, width, step)) for a, b in runs_of(alive) if b - a >= width]
     return (np.concatenate(starts) if starts else np.empty(0, int)), max(asked, sum(map(len, starts)))
 
 
 def horizon_grid(path: str | os.PathLike[str], vertical: str, inlines: Array, crosslines: Array) -> Array:
-    """Return the times (or depths) of a horizon file on the traces of a volume; NaN where it was not picked."""
+    """Return the times (or depths) of a horizon file, shape (n_inlines, n_crosslines); NaN on traces without a pick."""
     horizon = read_points(path, vertical, PLACES[0])
     if "inline" not in horizon:
-        raise ValueError(f"{path} has columns {', '.join(horizon.columns)}; give inline, crossline and {vertical}.")
+        raise ValueError(f"{path} has columns {', '.join(horizon.columns)}; it needs inline, crossline and {vertical}.")
     grid = np.full((len(inlines), len(crosslines)), np.nan)
     rows, columns = positions_of(inlines, horizon["inline"]), positions_of(crosslines, horizon["crossline"])
     known = (rows >= 0) & (columns >= 0)

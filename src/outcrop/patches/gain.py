@@ -14,7 +14,7 @@ HEADROOM = 3.0  # amplitude, in multiples of the RMS, that gains "agc" and "patc
 
 
 def sliding_rms(section: Array, window: int) -> Array:
-    """Return the RMS of every trace in a centred window of samples; never zero, NaN for NaN traces.
+    """Return the RMS around every sample, in a window of samples along its trace; never zero, NaN for NaN traces.
 
     Examples
     --------
@@ -31,13 +31,13 @@ def sliding_rms(section: Array, window: int) -> Array:
 
 
 def by_rms(patches: Array) -> Array:
-    """Scale patches of amplitudes around zero to [0, 1] by the RMS of each patch."""
+    """Scale patches, whose amplitudes lie around zero, to [0, 1] by the RMS of each patch."""
     rms = np.sqrt(np.mean(np.square(patches, dtype=np.float64), axis=(1, 2), keepdims=True))
     return scale(patches / np.where(rms > 0, rms, 1).astype(patches.dtype), HEADROOM)
 
 
 def quiet(patches: npt.ArrayLike) -> Array:
-    """Return which patches are empty: constant, or zero (mute, water, padding) in more than half of their samples.
+    """Return which patches, scaled to [0, 1], are empty: constant, or with zero amplitude in more than half of samples.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def quiet(patches: npt.ArrayLike) -> Array:
 
 
 def agc_window(gain: str, volume: xr.DataArray) -> int | None:
-    """Return the length in samples of the sliding window of a gain ``agc:MS``; None for other gains."""
+    """Return the length, in samples, of the sliding window of gain ``agc:MS``; None for ``volume`` and ``patch``."""
     if gain in ("volume", "patch"):
         return None
     kind, _, length = str(gain).partition(":")
@@ -61,6 +61,7 @@ def agc_window(gain: str, volume: xr.DataArray) -> int | None:
         window = 0
     if kind != "agc" or window < 3:
         raise ValueError(
-            f"Gain {gain!r} is unknown; choose volume, patch or agc:MS with a window of at least 3 samples."
+            f"Gain {gain!r} cannot be used; choose 'volume', 'patch', or 'agc:MS', where MS is the length in ms of a "
+            "window of at least 3 samples."
         )
     return window

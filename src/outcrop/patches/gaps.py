@@ -12,7 +12,7 @@ GAP = 5  # traces: longest gap that is bridged
 
 
 def short_gaps(live: Array) -> list[tuple[int, int]]:
-    """Return (first, last + 1) of the gaps of at most `GAP` missing traces with live traces on both sides.
+    """Return (first, last + 1) of each gap of at most `GAP` missing traces that has live traces on both sides.
 
     Examples
     --------

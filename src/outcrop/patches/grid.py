@@ -1,7 +1,7 @@
 """Plan the positions of patches in a volume, cut patches out and stitch them together.
 
-A patch is a window of an inline or crossline section with time (or depth) downwards. Its public position is its centre,
-``start + size // 2``, in survey labels.
+A patch is a window of an inline or crossline section with time (or depth) downwards. Its position is its centre,
+``start + size // 2``, given as inline number, crossline number and time (or depth).
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ DIRECTIONS = ("inline", "crossline")
 
 
 def sample_at(volume: xr.DataArray, position: Sequence[float]) -> list[int]:
-    """Return the positions of (inline, crossline, time) on the axes of a volume; refuse a line that does not exist."""
+    """Return the indices on the axes of a volume nearest to (inline, crossline, time); raise if a line is missing."""
     names = (*DIRECTIONS, str(volume.dims[2]))
     if len(position) != 3:
         raise ValueError(f"Position {position} has {len(position)} numbers; give {', '.join(names)}.")
@@ -49,23 +49,23 @@ class PatchGrid:
     volume : DataArray, dims (inline, crossline, time or depth)
         Provides axes and live traces; amplitudes are read only by `clip` and `extract`.
     size : int or (int, int)
-        Height in samples and width in traces.
+        Height of a patch in samples and width in traces; one number means both.
     step : int or (int, int)
-        Samples and traces from one patch to the next.
+        Samples and traces from one patch to the next; one number means both.
     along : {"inline", "crossline", "both"}
         Direction of the sections.
     every : int
         Use every Nth line; neighbouring lines are near-copies.
     area : dict, optional
-        Area of interest in survey labels, ends included, for instance ``{"inline": (100, 300), "time": (400, 1600)}``.
-        Patches lie entirely inside.
+        Area of interest: first and last coordinate on some axes, both included, for instance ``{"inline": (100, 300),
+        "time": (400, 1600)}``. Patches lie entirely inside the area.
     between : (path, path), optional
-        Text files of the horizons above and below the centres of the patches; see `read_points`.
+        Text files of two horizons: one above, one below the centres of all patches; see `read_points`.
     sample : int, optional
-        Number of patches at random positions, instead of a regular grid.
+        Number of patches at random positions, which replace the regular grid.
     gain : str
-        Scaling of amplitudes to [0, 1]: ``volume`` by one clip, ``agc:MS`` by the RMS in a sliding window of that
-        length, ``patch`` by the RMS of each patch.
+        Scaling of amplitudes to [0, 1]: ``volume`` by one clip for all, ``agc:MS`` by the RMS in a sliding window of MS
+        milliseconds, ``patch`` by the RMS of each patch.
     clip : float, optional
         Amplitude that maps to 0 and 1 under gain ``volume``; by default a robust percentile of a few lines.
     seed : int
@@ -74,11 +74,11 @@ class PatchGrid:
     Attributes
     ----------
     starts : array, shape (n, 4)
-        Direction (0 inline, 1 crossline) and positions of line, first trace and first sample of every patch. Computed
+        For every patch: direction (0 inline, 1 crossline), position of the line, first trace and first sample. Computed
         on first use; `places` computes the starts of chosen rows only, in less memory.
     left_out : int
         Number of patches left out because they would contain a missing trace or leave the area of interest. Gaps of up
-        to `GAP` missing traces are filled when a patch is cut.
+        to `GAP` missing traces do not count as missing; they are filled when a patch is cut.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class PatchGrid:
         if along not in (*DIRECTIONS, "both"):
             raise ValueError(f"Direction {along!r} is unknown; choose inline, crossline or both.")
         if every < 1:
-            raise ValueError(f"every is {every}; choose 1 (each line) or more.")
+            raise ValueError(f"'every' is {every}; choose 1 (each line) or more.")
         self.along, self.every, self.sample, self.seed = along, int(every), sample, seed
         self.gain, self.agc = gain, agc_window(gain, volume)
         self._volume, self._limits, self._between = volume, area, between
@@ -165,11 +165,11 @@ class PatchGrid:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """Centre of every patch in survey labels: a DataFrame with inline, crossline, time (or depth) and along."""
+        """Centre of every patch: a DataFrame with columns inline, crossline, time (or depth) and along (direction)."""
         return self.centres(slice(None))
 
     def places(self, rows: Rows) -> Array:
-        """Return the starts of rows, shape (n, 4)."""
+        """Return the starts of the patches in the given rows, shape (n, 4); see `starts`."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         wanted = np.atleast_1d(rows)
@@ -182,7 +182,7 @@ class PatchGrid:
         return out
 
     def rows_at(self, starts: Array) -> Array:
-        """Return the row of the patch at each start; -1 for starts without a patch of the plan."""
+        """Return the row of the patch at each start; -1 if the plan has no patch there."""
         found = np.full(len(starts), -1)
         heads, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
         for number, line in enumerate(positions_of(_joined(self._heads), _joined(heads))):
@@ -193,11 +193,11 @@ class PatchGrid:
         return found
 
     def centres(self, rows: Rows) -> pd.DataFrame:
-        """Return the centres of rows in survey labels, with the columns of `table`."""
+        """Return the centres of the patches in the given rows, with the columns of `table`."""
         return self.centres_at(self.places(rows))
 
     def centres_at(self, starts: npt.ArrayLike) -> pd.DataFrame:
-        """Return the centres of patches at any starts in survey labels, with the columns of `table`."""
+        """Return the centres of patches at any starts, also starts outside the plan, with the columns of `table`."""
         direction, line, trace, first = np.asarray(starts).reshape(-1, 4).T
         middle = trace + self.size[1] // 2
         inline, crossline = np.where(direction == 0, line, middle), np.where(direction == 0, middle, line)
@@ -211,20 +211,25 @@ class PatchGrid:
         )
 
     def metres(self, starts: npt.ArrayLike) -> Array:
-        """Return the distance of the line of each start from the first line of its direction; see `line_distances`."""
+        """Return the distance in metres from the first inline or crossline to the line of each start."""
         direction, line = np.asarray(starts).reshape(-1, 4)[:, :2].T
         distances = [line_distances(self._volume, name) for name in DIRECTIONS]
         return np.array([distances[one][at] for one, at in zip(direction, line, strict=True)])
 
     def extract(self, volume: xr.DataArray, rows: Rows) -> Array:
-        """Cut the patches of rows, shape (n, height, width), float32 in [0, 1]; NaN in long gaps of missing traces.
+        """Cut the patches of the given rows out of a volume.
 
         Each line is read once, and only the traces of its patches.
+
+        Returns
+        -------
+        float32 array, shape (n, height, width)
+            Values in [0, 1]; NaN in gaps of more than `GAP` missing traces.
         """
         return self.cut(volume, self.places(rows))
 
     def cut(self, volume: xr.DataArray, starts: npt.ArrayLike) -> Array:
-        """Cut patches at any starts, rows as in `starts`; otherwise the same as `extract`."""
+        """Cut patches at any starts, also starts outside the plan; the result is that of `extract`."""
         starts = np.asarray(starts).reshape(-1, 4)
         height, width = self.size
         out = np.empty((len(starts), height, width), np.float32)
@@ -250,9 +255,9 @@ class PatchGrid:
         Returns
         -------
         section : array, shape (n_traces, n_samples), float32 in [0, 1]
-            NaN in long gaps of missing traces. With gain "patch", the section is scaled by its RMS.
+            NaN in gaps of more than `GAP` missing traces. With gain "patch", the section is scaled by its RMS.
         live : bool array, shape (n_traces,)
-            False for missing traces, bridged or not, and for constant traces.
+            False for missing traces, also for those in bridged gaps, and for constant traces.
         """
         live = self._live_on(direction, line)
         section = self._traces(volume, direction, line, 0, len(live))
@@ -270,7 +275,7 @@ class PatchGrid:
         return np.asarray(inside[direction][line] & inside[1 - direction][:, None] & inside[2])
 
     def in_area(self, position: Sequence[float]) -> bool:
-        """Return whether (inline, crossline, time) lies in the area of interest."""
+        """Return whether a position (inline, crossline, time) lies in the area of interest."""
         at = [nearest_position(axis, p, "") for axis, p in zip(self.axes, position, strict=True)]
         return all(i in area for i, area in zip(at, self.area, strict=True))
 
@@ -289,7 +294,7 @@ class PatchGrid:
         return self._live[line] if direction == 0 else self._live[:, line]
 
     def amplify(self, section: Array, volume: xr.DataArray) -> Array:
-        """Scale traces to [0, 1] by the grid's clip or sliding gain; gain "patch" is applied later."""
+        """Scale traces to [0, 1] by the grid's clip or sliding RMS; gain "patch" is applied after patches are cut."""
         section, scaled = np.asarray(section, np.float32), volume.attrs.get("scaled")
         if not scaled and volume.attrs.get("offset"):
             section = section - np.float32(volume.attrs["offset"])
@@ -300,7 +305,10 @@ class PatchGrid:
         return scale(section / sliding_rms(section, self.agc), HEADROOM) if self.agc else section
 
     def start_at(self, position: Sequence[float], *, along: str | None = None) -> Array:
-        """Return the start of the patch centred at (inline, crossline, time); shifted inwards at the rim."""
+        """Return the start of the patch centred at (inline, crossline, time).
+
+        A patch that would leave the volume is shifted inwards.
+        """
         centre = sample_at(self._volume, position)
         direction = int((along or self.along) == "crossline")
         starts = [
@@ -310,11 +318,11 @@ class PatchGrid:
         return np.array([direction, centre[direction], *starts])
 
     def take(self, rows: Rows) -> "PatchGrid":
-        """Return the plan of some of the patches."""
+        """Return a plan with only the patches of the given rows."""
         return self._part(self.places(rows))
 
     def lines(self) -> Iterator[tuple[int, int, slice]]:
-        """Yield (direction, line, slice of rows) of every line in the order of the grid."""
+        """Yield (direction, position of the line, slice of the rows of its patches) for every line with patches."""
         ends = self._ends.tolist()
         for head, first, last in zip(self._heads.tolist(), [0, *ends][:-1], ends, strict=True):
             yield (*head, slice(first, last))
@@ -328,35 +336,39 @@ class PatchGrid:
         return np.array([line for line in lines if self._live_on(direction, line)[traces].any()], int)
 
     def stitch(self, values: Array, rows: Rows) -> tuple[Array, Array]:
-        """Return the weighted mean of overlapping patches on their common line.
+        """Return the weighted mean of overlapping patches that lie on one line, and the sum of their weights.
 
         Parameters
         ----------
         values : array, shape (n, height, width, ...)
             Values of the patches.
         rows : array of int or slice
-            Rows of the patches, all on one line.
+            Rows of the patches in the grid.
 
         Returns
         -------
         section : array, shape (n_traces, n_samples, ...)
+            Weighted mean; zero outside all patches.
         weight : array, shape (n_traces, n_samples)
-            Zero outside all patches; the section is zero there too.
+            Sum of the weights; zero outside all patches.
         """
         starts = self.places(rows)
         shape = (len(self.axes[1 - starts[0, 0]]), len(self.axes[2]))
         return stitch(np.moveaxis(np.asarray(values), 1, 2), starts[:, 2:], shape)
 
     def _check_count(self, directions: list[int]) -> None:
-        """Refuse a plan that does not fit in memory: the patches on one line, and two numbers for every patch."""
+        """Raise an error if the plan does not fit in memory, with the starts on one line and two numbers per patch."""
         lines, traces, samples = (len(self.area[axis]) for axis in (directions[0], 1 - directions[0], 2))
         on_line = self.sample or (traces // self.step[1] + 1) * (samples // self.step[0] + 1)
         count = self.sample or -(-lines // self.every) * on_line * len(directions)
         if 64 * on_line + 8 * count > memory_budget():
-            raise ValueError(f"A plan of about {count} patches does not fit in memory; choose larger steps or every.")
+            raise ValueError(
+                f"A plan of about {count} patches does not fit in memory; choose a larger step, or a larger value of "
+                "'every'."
+            )
 
     def _part(self, starts: Array) -> "PatchGrid":
-        """Return the plan with the patches at some of its starts."""
+        """Return a plan with only the patches at the given starts."""
         part = object.__new__(type(self))  # without __init__, which would compute the plan again
         vars(part).update({name: value for name, value in vars(self).items() if name not in ("table", "starts")})
         part._is_part = True
@@ -364,13 +376,13 @@ class PatchGrid:
         return part
 
     def _draw(self, starts: Array) -> None:
-        """Set the plan to given starts, sorted by line."""
+        """Set the plan to the given starts, which are sorted by line."""
         change = np.flatnonzero(np.any(np.diff(starts[:, :2], axis=0, prepend=-1), axis=1))
         self._drawn: Array | None = starts
         self._heads, self._ends = starts[change, :2], np.append(change, len(starts))[1:]
 
     def _rule(self, directions: list[int]) -> None:
-        """Count the patches on the regular lattice of every Nth line, and the patches left out."""
+        """Count, for every Nth line, the patches on the regular lattice and the patches left out."""
         heads: list[tuple[int, int]] = []
         counts: list[int] = []
         self._drawn, self.left_out = None, 0
@@ -385,13 +397,13 @@ class PatchGrid:
         self._heads, self._ends = np.array(heads, np.int32).reshape(-1, 2), np.cumsum(counts, dtype=np.int64)
 
     def _on_line(self, number: int) -> Array:
-        """Return the starts on one line of the plan."""
+        """Return the starts of the patches on one line, given by its number in the plan."""
         if self._drawn is None:
             return self._lattice(*self._heads[number])[0]
         return self._drawn[self._ends[number - 1] if number else 0 : self._ends[number]]
 
     def _lattice(self, direction: int, line: int) -> tuple[Array, int]:
-        """Return the starts on the regular lattice of a line, and the number of patches left out."""
+        """Return the starts of the patches on the regular lattice of a line, and the number of patches left out."""
         traces, samples = self.area[1 - direction], self.area[2]
         height, width = self.size
         tops = np.array(patch_starts(len(samples), height, self.step[0])) + samples[0]
@@ -403,7 +415,7 @@ class PatchGrid:
         return starts, asked * len(tops) - len(grid)
 
     def _scatter(self, direction: int, n_directions: int) -> tuple[Array, int]:
-        """Return random starts on every Nth line, and the number of draws left out."""
+        """Return the starts of random patches on every Nth line, and the number of random patches left out."""
         rng = np.random.default_rng((self.seed, direction))
         lines, traces, samples = self.area[direction][:: self.every], self.area[1 - direction], self.area[2]
         height, width = self.size
@@ -429,7 +441,7 @@ class PatchGrid:
         return found, missed
 
     def _wanted(self, direction: int, line: int, grid: Array) -> Array:
-        """Return which (trace, sample) starts of one line have their centre between the two horizons."""
+        """Return which patches of one line, given by first trace and sample, have their centre between the horizons."""
         if not self.horizons:
             return np.ones(len(grid), bool)
         trace, time = grid[:, 0] + self.size[1] // 2, self.axes[2][grid[:, 1] + self.size[0] // 2]
@@ -438,7 +450,7 @@ class PatchGrid:
 
 
 def _grid_again(volume: xr.DataArray, parameters: dict[str, Any], starts: Array | None) -> PatchGrid:
-    """Rebuild a grid from its parameters, or its part with some starts."""
+    """Make a grid again from its parameters; with `starts`, only its patches at these starts."""
     grid = PatchGrid(volume, **parameters)
     return grid if starts is None else grid._part(starts)
 

@@ -1,4 +1,4 @@
-"""Windows along an axis and on a section: compute their starts and stitch overlapping windows."""
+"""Compute the starts of windows along an axis, and stitch overlapping windows of a section."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def runs_of(mask: Array) -> list[tuple[int, int]]:
 
 
 def patch_starts(length: int, size: int, step: int) -> list[int]:
-    """Return the first index of every patch along one axis; the last patch touches the end.
+    """Return the first index of every patch along one axis; the last patch ends at the end of the axis.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def patch_starts(length: int, size: int, step: int) -> list[int]:
     [0, 3, 6, 7]
     """
     if size > length:
-        raise ValueError(f"Patch size {size} exceeds the axis length {length}; choose size <= {length}.")
+        raise ValueError(f"Patch size {size} exceeds the axis length {length}; choose a size of at most {length}.")
     starts = list(range(0, length - size + 1, step))
     if starts[-1] + size < length:
         starts.append(length - size)
@@ -37,7 +37,9 @@ def patch_starts(length: int, size: int, step: int) -> list[int]:
 
 
 def stitch(values: npt.ArrayLike, starts: npt.ArrayLike, shape: tuple[int, int]) -> tuple[Array, Array]:
-    """Return the weighted mean of overlapping windows; weights fall from the middle of a window to its edge.
+    """Return the weighted mean of overlapping windows, and the sum of their weights.
+
+    The weight of a window falls from its middle to its edge.
 
     Parameters
     ----------
@@ -47,6 +49,13 @@ def stitch(values: npt.ArrayLike, starts: npt.ArrayLike, shape: tuple[int, int])
         First row and column of each window.
     shape : (int, int)
         Shape of the section.
+
+    Returns
+    -------
+    section : array, shape (n_rows, n_columns, ...)
+        Weighted mean; zero outside all windows.
+    weight : array, shape (n_rows, n_columns)
+        Sum of the weights; zero outside all windows.
 
     Examples
     --------
@@ -65,7 +74,7 @@ def stitch(values: npt.ArrayLike, starts: npt.ArrayLike, shape: tuple[int, int])
 
 
 def add_windows(total: Array, weight: Array, values: Array, starts: npt.ArrayLike) -> None:
-    """Add weighted windows to a running total and their weights to another, in place."""
+    """Add weighted windows to `total`, and their weights to `weight`, in place."""
     _, a, b = values.shape[:3]
     taper = np.outer(_taper(a), _taper(b))
     wide = taper.reshape(a, b, *(1,) * (values.ndim - 3))
