@@ -621,7 +621,7 @@ def test_a_truth_outside_the_volume_is_refused(survey):
     """Sticks of another survey give an error instead of a score of zero."""
     volume = survey[0]
     far = pd.DataFrame({"surface": 0, "stick": 0, "inline": [9000, 9000], "crossline": [1, 2], "time": [0, 40]})
-    with pytest.raises(ValueError, match="No stick of the truth lies in the volume"):
+    with pytest.raises(ValueError, match="No true stick lies in the volume"):
         stick_scores(far, far, volume)
 
 

@@ -1,4 +1,4 @@
-"""Folders of single lines (pictures, arrays or SEG-Y files) opened as one volume; line numbers from names or headers."""
+"""Folders of single lines (pictures, arrays or SEG-Y files) as one volume; line numbers come from names or headers."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Identity of a volume, from its samples instead of its path or modification time; the record of the volume in a job."""
+"""Identity of a volume by its samples, independent of path and modification time; record of the volume in a job."""
 
 import contextlib
 import hashlib
