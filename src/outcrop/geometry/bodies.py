@@ -279,7 +279,7 @@ def _chosen_classes(labels: xr.Dataset, name: str | Sequence[str] | None) -> lis
     names = [name] if isinstance(name, str) else [str(one) for one in name]
     for one in names:
         if one not in classes:
-            raise ValueError(f"Class {one!r} is not among the labels; choose one of {', '.join(classes)}.")
+            raise ValueError(f"Class {one!r} is not a class of these labels; choose one of {', '.join(classes)}.")
     return names
 
 

@@ -107,7 +107,7 @@ def _directions(along: str, lines: Sequence[int] | None) -> tuple[str, ...]:
     if along not in (*DIRECTIONS, "both"):
         raise ValueError(f"Direction {along!r} is unknown; choose inline, crossline or both.")
     if along == "both" and lines is not None:
-        raise ValueError("lines are given for both directions; choose along inline or crossline.")
+        raise ValueError("lines cannot be combined with along='both'; choose 'inline' or 'crossline'.")
     return DIRECTIONS if along == "both" else (along,)
 
 

@@ -74,7 +74,7 @@ def write_sticks(sticks: pd.DataFrame, path: str | Path, volume: DataArray, *, f
     if not grid.in_metres and kind != "csv":
         warnings.warn(
             f"{path} has crossline and inline numbers in place of X and Y, because the volume has no usable "
-            "coordinates; write csv for other programs.",
+            "coordinates; write a csv file for other programs.",
             stacklevel=2,
         )
     x, y = grid.to_map(sticks["inline"], sticks["crossline"])
@@ -129,7 +129,7 @@ def read_sticks(path: str | Path, volume: DataArray, *, format: str | None = Non
     table = table.rename(columns={"z": vertical})
     numeric = table[list(volume.dims)].to_numpy(float)
     if not np.isfinite(numeric).all():
-        raise ValueError(f"{path} has a point without inline, crossline or {vertical}; give all three of every point.")
+        raise ValueError(f"{path} has a point without inline, crossline or {vertical}; give all three for every point.")
     _snap(table, volume)
     table["stick"] = _numbers(table)
     table["surface"] = pd.factorize(table["surface"])[0]
@@ -161,7 +161,9 @@ def _from_csv(path: str | Path, vertical: str) -> pd.DataFrame:
     try:
         table = pd.read_csv(path)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise ValueError(f"{path} is no csv ({str(error).splitlines()[0]}); give a table of fault sticks.") from None
+        raise ValueError(
+            f"{path} is not a csv file ({str(error).splitlines()[0]}); give a table of fault sticks."
+        ) from None
     for name in ("stick", "inline", "crossline", vertical):
         if name not in table:
             raise ValueError(f"{path} has no column {name}, only {', '.join(map(str, table.columns))}; add the column.")
@@ -185,7 +187,7 @@ def _from_lines(path: str | Path, kind: str) -> pd.DataFrame:
                 points.append(parse(row))
             except (ValueError, IndexError):
                 text = " ".join(row)[:60]
-                raise ValueError(f"Line {number} of {path} is {text!r}; write points as {layout}.") from None
+                raise ValueError(f"Row {number} of {path} is {text!r}; write each point as {layout}.") from None
     table = pd.DataFrame(points)
     if kind == "irap" and len(table):
         ends = (table[["x", "y", "z"]] == float(END.split()[0])).all(axis=1)

@@ -36,7 +36,7 @@ def confusion(matrix: npt.ArrayLike, classes: Sequence[str], *, ax: Canvas = Non
 
 
 def convergence(mapper: Any, *, ax: Canvas = None) -> Axes:
-    """Draw the objective of a fitted `LabelMapper` by iteration, and the two parts of it that its updates lower."""
+    """Draw the objective of a fitted `LabelMapper` by iteration, and the parts of the two updates."""
     ax = ax or new_axes(figsize=(7, 4))
     curves = mapper.objective_, *mapper.objective_parts_.T
     for name, curve in zip(("overall", "atoms", "coefficients"), curves, strict=True):

@@ -23,7 +23,7 @@ AXES = ("inline", "crossline", "time", "depth")
 
 
 def frame(line: DataArray) -> dict[str, Any]:
-    """Return ``imshow`` options: a section by trace number with time downwards, or a slice as a map."""
+    """Return options for ``imshow`` that draw a section with time downwards, or a slice as a map."""
     x, t = (line[name].values for name in line.dims)
     dx, dt = spacing(x), spacing(t)
     ends = t[-1] + dt / 2, t[0] - dt / 2

@@ -101,7 +101,7 @@ def name_axes(
     """
     if len(dims) not in (2, 3):
         raise ValueError(
-            f"An array of {counted(len(dims), 'dimensions')} is no volume; give three, or two for a section."
+            f"An array of {counted(len(dims), 'dimensions')} is not a volume; give three, or two for a section."
         )
     if all(map(is_unnamed, dims)):
         roles = ["inline", "crossline", "vertical"] if len(dims) == 3 else ["vertical", "crossline"]

@@ -261,7 +261,7 @@ def from_array(array: Any, *, domain: str | None) -> xr.DataArray:
     attrs = {"source": "array", "format": "array"}
     if isinstance(array, xr.Dataset):
         names = ", ".join(map(repr, array.data_vars)) or "none"
-        raise ValueError(f"A Dataset is no volume; give one of its arrays, as dataset[NAME]. It has {names}.")
+        raise ValueError(f"A Dataset is not a volume; give one of its arrays, as dataset[NAME]. It has {names}.")
     if not isinstance(array, xr.DataArray):
         return assemble(np.asarray(array), attrs=attrs, domain=domain)
     stored = array.values if array.variable._in_memory else array.variable

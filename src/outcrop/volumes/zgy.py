@@ -176,10 +176,10 @@ def _layout(reader: Any, path: str, stamp: tuple[int, int]) -> Layout:
     version = int(headers._fh._version)
     shape, brick = map(_three, (reader.size, reader.bricksize))
     if not all(0 < n <= MOST_LINES for n in shape):
-        raise ValueError(f"it claims {shape} inlines, crosslines and samples")
+        raise ValueError(f"they state {shape} inlines, crosslines and samples")
     kind = np.dtype(TYPES[reader.datatype.name])
     if not all(0 < n <= LARGEST_BRICK for n in brick) or math.prod(brick) * kind.itemsize > LARGEST_BRICK:
-        raise ValueError(f"it claims bricks of {brick} samples")
+        raise ValueError(f"they state bricks of {brick} samples")
     count = tuple(-(-n // size) for n, size in zip(shape, brick, strict=True))
     first = int(headers._ih._brickoffsets[0])
     table = np.array(headers._blup._lookup[first : first + math.prod(count)], np.uint64).reshape(count[::-1]).T
@@ -188,7 +188,7 @@ def _layout(reader: Any, path: str, stamp: tuple[int, int]) -> Layout:
     _check_table(table, math.prod(brick) * kind.itemsize, begin=begin, end=stamp[0])
     factor, offset = map(float, reader._accessor._scaleDataFactorsStorageToFloat())
     if not (math.isfinite(factor) and math.isfinite(offset)):
-        raise ValueError(f"it claims amplitudes of {factor} times the samples plus {offset}")
+        raise ValueError(f"they state amplitudes of {factor} times the stored samples plus {offset}")
     samples, domain, unit = _sample_axis(reader)
     grid, bin_size = _survey(reader)
     labels = [_labels(reader, axis) for axis in (0, 1)]
