@@ -86,7 +86,7 @@ def export_segy(
     values, unit, code = pick(labels, what)
     if what == "label" and format == 8 and len(labels.attrs["classes"]) > 127:
         raise ValueError(
-            f"Format 8 holds codes up to 127, but the labels have {len(labels.attrs['classes'])} classes; choose format 5."
+            f"Format 8 holds codes up to 127, the labels have {len(labels.attrs['classes'])} classes; choose format 5."
         )
     labelled = labels.attrs.get("source", "")
     source = like.attrs.get("source", "") if isinstance(like, DataArray) else like or labelled

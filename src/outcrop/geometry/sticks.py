@@ -161,9 +161,7 @@ def _from_csv(path: str | Path, vertical: str) -> pd.DataFrame:
     try:
         table = pd.read_csv(path)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise ValueError(
-            f"{path} is not a csv file ({str(error).splitlines()[0]}); give a table of fault sticks."
-        ) from None
+        raise ValueError(f"{path} is not csv ({str(error).splitlines()[0]}); give a table of fault sticks.") from None
     for name in ("stick", "inline", "crossline", vertical):
         if name not in table:
             raise ValueError(f"{path} has no column {name}, only {', '.join(map(str, table.columns))}; add the column.")

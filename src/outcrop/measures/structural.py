@@ -68,9 +68,10 @@ class STSIM:
     The similarity of two patches in a window of a band is :math:`(l\, c\, c_{01}\, c_{10})^{1/4}`, where with means
     :math:`\mu` and :math:`\mu'` :math:`l = (2 \mu \mu' + C) / (\mu^2 + \mu'^2 + C)`, c is the same expression with
     standard deviations, :math:`c_{01} = 1 - |\rho - \rho'| / 2` compares the correlations :math:`\rho` of horizontal
-    neighbours, and :math:`c_{10}` compares those of vertical neighbours. The mean over windows, then over bands, is STSIM-1. STSIM-2 counts as further bands
-    the pairs of bands of one level, and of one direction on adjacent levels: :math:`1 - |\rho - \rho'| / 2` of the
-    correlations of their magnitudes. C is 0.001 for pixels from 0 to 255, so patches are scaled up from [0, 1].
+    neighbours, and :math:`c_{10}` compares those of vertical neighbours. The mean over windows, then over bands, is
+    STSIM-1. STSIM-2 counts pairs of bands as further bands: pairs of one level, and pairs of one direction on adjacent
+    levels. The similarity of such a pair is :math:`1 - |\rho - \rho'| / 2` with the correlations of the two bands'
+    magnitudes. C is 0.001 for pixels from 0 to 255, so patches are scaled up from [0, 1].
     """
 
     distance = False

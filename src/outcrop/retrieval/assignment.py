@@ -88,7 +88,7 @@ def choose(
 
 
 def assign(similarity: np.ndarray, counts: Sequence[int], *, whole: bool = False) -> list[np.ndarray]:
-    """Choose the most similar rows for every request; each row serves the request to which it is most similar.
+    """Choose the most similar rows for every request; each row serves the request that it resembles most.
 
     Parameters
     ----------
