@@ -524,7 +524,7 @@ def test_charisma_columns(survey, tmp_path):
     ("name", "text", "words"),
     [
         ("a.csv", "a,b\n1,2\n", "no column stick"),
-        ("a.csv", "", "no csv"),
+        ("a.csv", "", "not csv"),
         ("a.csv", "stick,inline,crossline,time\n0,x,1,2\n", "without inline"),
         ("a.dat", "1 2 3\n", "Row 1 of"),
         ("a.dat", "# nothing\n", "no points"),

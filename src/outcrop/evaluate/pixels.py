@@ -103,9 +103,7 @@ def pixel_scores(labels: Any, truth: Any, classes: Classes = None, *, band: int 
         confusion += np.bincount((n * true + found).ravel(), minlength=n * n).reshape(n, n)
     confusion = confusion[1:]
     if not confusion.any():
-        raise ValueError(
-            "The truth names no class at these pixels (every code is 0); pass a truth with codes of 1 or more."
-        )
+        raise ValueError("The truth names no class at these pixels (every code is 0); pass a truth with codes above 0.")
     right, true = np.diag(confusion[:, 1:]), confusion.sum(1)
     present = true > 0
     union = (true + confusion[:, 1:].sum(0) - right)[present]

@@ -104,7 +104,7 @@ def export_training_set(
             records[number] = _write_patch(aside, f"{number:06d}.{format}", image, mask, confidence)
             codes[number] = np.bincount(mask[labelled(mask)]).argmax()
         if not records:
-            raise ValueError("None of these patches has a label; give the labels of the lines that the patches lie on.")
+            raise ValueError("None of these patches has a label; give labels of the lines on which they lie.")
         manifest = pd.DataFrame.from_dict(records, orient="index").join(known)
         if weak is None:
             manifest["class"] = [labels.attrs["classes"][code - 1] for code in codes.values()]

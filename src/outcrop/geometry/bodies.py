@@ -133,7 +133,7 @@ def bodies(
     min_samples : int
         Smaller geobodies are left out.
     bin_size : (float, float), optional
-        Metres between neighbouring inlines and between neighbouring crosslines; by default that of the labels.
+        Metres between neighbouring inlines and between neighbouring crosslines; by default the bin size of the labels.
     velocity : float, optional
         Mean velocity in m/s that converts two-way time into thickness, for volumes in time.
     along : {"inline", "crossline"}

@@ -57,7 +57,8 @@ def fault_sticks(
         Likelihood that at least one sample of a stick must exceed; the stick continues while its likelihood is above
         two thirds of this value.
     neighbours : int
-        Number of lines on either side whose likelihoods are averaged with that of a line, if they show the same layers.
+        Number of lines on either side of a line whose likelihoods are averaged with the line's own, if they show the
+        same layers.
     device : str, optional
         A torch device for the encoder, for instance ``cuda`` (all visible GPUs) or ``cuda:0,cuda:1``.
     progress : callable, optional

@@ -83,7 +83,7 @@ class STSIM:
         self.orientations = orientations
 
     def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
-        """Return [statistics of bands (n, 6, bands, windows)] and, with `cross`, correlations (n, pairs, windows)."""
+        """Return a list: statistics (n, 6, bands, windows) and, with `cross`, correlations (n, pairs, windows)."""
         return describe_blocks(self._describe_block, as_floats(patches)[0], 8, workers=workers)
 
     def _describe_block(self, patches: Array) -> list[Array]:
@@ -131,7 +131,7 @@ class SeiSIM:
         self.texture = STSIM(window=window, levels=levels, orientations=orientations)
 
     def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
-        """Return the statistics of bands as in `STSIM`, then those of the discontinuity map, shape (n, 6, 1, 1)."""
+        """Return a list: statistics of bands as in `STSIM`, and of the discontinuity map, shape (n, 6, 1, 1)."""
         patches, _ = as_floats(patches)
         geology = partial(statistics, window="global", stabilizer=1e-6)
         maps = describe_blocks(lambda x: [geology(discontinuity(x)[:, None, ...] + 0j)], patches, 32, workers=workers)

@@ -192,7 +192,7 @@ def iou_estimates(
     sizes : array, shape (n_groups,)
         Number of members of each group.
     owners : sequence of str, length n_groups
-        Label of the members of each group.
+        Class with which the members of each group are labelled.
     asked : array of int, shape (n_answers,)
         Group of every answer.
     truths : sequence of str, length n_answers

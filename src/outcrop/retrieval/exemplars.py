@@ -51,7 +51,7 @@ def _resample(picture: xr.DataArray, volume: xr.DataArray, grid: PatchGrid) -> n
     spacing = line_spacing(volume)
     if spacing is None:
         raise ValueError(
-            "The bin size of the volume is unknown, so a picture of another sampling cannot be resampled to it."
+            "The bin size of the volume is unknown, so a picture with another trace spacing cannot be resampled to it."
         )
     across = spacing[1] if grid.along != "crossline" else spacing[0]
     axis = volume[volume.dims[2]].values

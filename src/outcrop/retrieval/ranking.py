@@ -61,7 +61,7 @@ def retrieve(
     exemplars : dict
         Class name -> list of exemplars: centres (inline, crossline, time) at which patches are cut, or arrays of the
         patch size with values in [0, 1]. A 2-D DataArray with ``attrs["sample_interval"]`` (ms or m) and
-        ``attrs["trace_spacing"]`` (m) is resampled to the sampling of the volume.
+        ``attrs["trace_spacing"]`` (m) is resampled to the sample interval and trace spacing of the volume.
     count : int, dict or "auto"
         Number of patches for every class, or class name -> number; ``auto`` is the number from `auto_count`.
     per_exemplar : bool

@@ -1,4 +1,4 @@
-"""Amplitudes of a volume: sampling, value of zero amplitude, clip, and scaling to [0, 1]."""
+"""Amplitudes of a volume: reading of evenly spaced lines, value of zero amplitude, clip, and scaling to [0, 1]."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def loud_traces(sample: Array) -> npt.NDArray[np.bool_]:
 
 
 def amplitude_clip(volume: xr.DataArray, *, percentile: float = 99.5, lines: int = 16) -> float:
-    """Return the amplitude that maps to the ends of [0, 1]: a percentile of sampled absolute amplitudes.
+    """Return the amplitude that maps to the ends of [0, 1]: a percentile of absolute amplitudes on some lines.
 
     Zeros (mutes and padding), NaN, Inf and single traces that are far too loud are left out.
 
@@ -60,7 +60,7 @@ def amplitude_clip(volume: xr.DataArray, *, percentile: float = 99.5, lines: int
     ----------
     volume : xarray.DataArray
     percentile : float
-        Percentage of the sampled absolute amplitudes that do not exceed the clip.
+        Percentage of the absolute amplitudes that do not exceed the clip.
     lines : int
         Number of evenly spaced inlines from which amplitudes are read.
 

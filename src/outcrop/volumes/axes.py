@@ -177,8 +177,8 @@ def stated_units(labels: Any) -> str:
 def unit_factor(labels: Any, name: str) -> float:
     """Return the factor that converts the values on a time or depth axis to ms or m.
 
-    Times without a unit are taken as seconds if their mean step is below 0.1 and they span less than 60: read as ms,
-    they would belong to a survey sampled more often than every 0.1 ms, which does not exist.
+    Times without a unit are taken as seconds if their mean step is below 0.1 and they span less than 60: taken as ms,
+    their step would be below 0.1 ms, which no survey has.
 
     Examples
     --------

@@ -114,7 +114,7 @@ class Part:
     inlines, crosslines, samples : array
         Inline numbers, crossline numbers, and times or depths.
     read : callable
-        ``read(key)`` returns a block for a key of three slices or arrays of positions.
+        ``read(key)`` returns a block; the key holds three slices or arrays of positions.
     live : array of bool, shape (n_inline, n_crossline)
         Whether each trace holds data.
     """
@@ -165,7 +165,7 @@ class Mosaic:
             self.live[np.ix_(*where)] |= part.live
 
     def read(self, key: Key) -> Array:
-        """Return a block for a key of three slices or arrays of positions; traces that no file has are NaN."""
+        """Return the block that three slices or arrays of positions select; traces that no file has are NaN."""
         wanted = [np.arange(n)[k] for k, n in zip(key[:2], self.live.shape, strict=True)]
         block = np.full((*map(len, wanted), len(self.samples[key[2]])), np.nan, np.float32)
         if not block.size:

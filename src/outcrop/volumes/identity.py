@@ -75,7 +75,7 @@ def _facts(volume: xr.DataArray) -> list[Any]:
 
 
 def _axes(volume: xr.DataArray) -> list[str]:
-    """Return one digest for each axis: that of its line numbers, times or depths."""
+    """Return, for each axis, the digest of its line numbers, times or depths."""
     return [
         hashlib.sha256(np.ascontiguousarray(volume[name].values, "f8").tobytes()).hexdigest() for name in volume.dims
     ]
@@ -221,8 +221,8 @@ def as_recorded(job: str | Path, volume: xr.DataArray) -> xr.DataArray:
 def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     """Record a volume as the volume of a job folder, or check that it is the recorded one.
 
-    A volume with the same axes and other samples replaces the recorded one; results computed from the recorded one are
-    kept. A volume with other axes is refused.
+    A volume with the same axes and other samples replaces the recorded one; results computed from the recorded volume
+    are kept. A volume with other axes is refused.
 
     Returns
     -------

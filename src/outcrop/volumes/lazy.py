@@ -29,7 +29,7 @@ class LazyVolume(BackendArray):
     Parameters
     ----------
     read : callable
-        ``read(key)`` returns a block for a key of three slices or arrays of int, and can be pickled.
+        ``read(key)`` returns a block, where the key holds three slices or arrays of positions; must be picklable.
     shape : (int, int, int)
     dtype : dtype
     computed : bool
@@ -219,7 +219,7 @@ def open_image(path: str) -> Any:
 
 
 def take_block(array: Any, axes: tuple[int | None, ...], key: Key) -> Array:
-    """Return a block for a key of slices or arrays; axis ``axes[i]`` of the array is axis i of the volume."""
+    """Return the block that slices or arrays select; axis i of the volume is axis ``axes[i]`` of `array`."""
     present = [axis for axis in axes if axis is not None]
     wanted = tuple(key[axes.index(axis)] for axis in sorted(present))
     if isinstance(array, NpyFile | PictureFile | np.ndarray):

@@ -92,7 +92,7 @@ def open_volume(
 
 
 def with_line_step(volume: xr.DataArray) -> xr.DataArray:
-    """Return a volume with the attribute ``line_step``; a selection of lines keeps that of the survey."""
+    """Return a volume with the attribute ``line_step``; a selection of lines keeps the value of the survey."""
     return volume if "line_step" in volume.attrs else volume.assign_attrs(line_step=line_steps(volume))
 
 
@@ -194,7 +194,7 @@ def open_segy(path: str, **choices: Any) -> xr.DataArray:
 
 
 def read_segy(geometry: segy.Geometry, key: tuple[Any, ...]) -> Array:
-    """Read a block of a SEG-Y volume for a key of slices or arrays."""
+    """Read the block of a SEG-Y volume that slices or arrays of positions select."""
     rows, columns, samples = (
         np.arange(n)[k] for k, n in zip(key, (*geometry.traces.shape, len(geometry.samples)), strict=True)
     )
