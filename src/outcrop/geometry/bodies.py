@@ -178,8 +178,8 @@ def surface(
 ) -> xr.DataArray:
     """Return the top or base of a geobody as a horizon, at subsample positions.
 
-    Between a sample inside the geobody and the adjacent sample outside, the surface lies where the two classes have
-    equal votes of the labelled patches. This position is interpolated from the margin of each sample, by which the
+    Between a sample inside the geobody and the adjacent sample outside, the surface lies where the labelled patches
+    give equal votes to the two classes. This position is interpolated from the margin of each sample, by which the
     votes of its class exceed those of its second class, if the labels have ``score`` or ``margin``; else from the
     excess of the confidence over one half. Without confidence, or beside an uncertain sample, the surface lies halfway.
     Where a trace crosses a geobody several times, the top is the shallowest and the base the deepest position.

@@ -167,8 +167,8 @@ def _with_support(
 ) -> Iterator[tuple[int, list[tuple[int, np.ndarray]]]]:
     """Yield each line's position, and (distance in lines, likelihood) of near lines that show the same layers.
 
-    `maps` yields (position, (likelihood, section)) of every line needed, in rising order. The line itself is included,
-    at distance 0.
+    The line itself is one of the near lines, at distance 0. `maps` yields (position, (likelihood, section)) of every
+    line needed, in rising order.
     """
     held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for position, lines in lines_near.items():

@@ -64,8 +64,8 @@ def read_horizon(path: str | Path, volume: DataArray) -> pd.DataFrame:
     path : path
         A csv with inline and crossline, or x and y, and time or depth; or IRAP classic points, X, Y and Z.
     volume : DataArray
-        The survey. Points with X and Y are moved to the nearest trace of the survey, whose X and Y its trace headers
-        state.
+        The survey. Points with X and Y are moved to the nearest trace, by the X and Y in the trace headers of the
+        survey.
 
     Returns
     -------
