@@ -524,12 +524,12 @@ def test_charisma_columns(survey, tmp_path):
     ("name", "text", "words"),
     [
         ("a.csv", "a,b\n1,2\n", "no column stick"),
-        ("a.csv", "", "no csv"),
+        ("a.csv", "", "not csv"),
         ("a.csv", "stick,inline,crossline,time\n0,x,1,2\n", "without inline"),
-        ("a.dat", "1 2 3\n", "Line 1 of"),
+        ("a.dat", "1 2 3\n", "Row 1 of"),
         ("a.dat", "# nothing\n", "no points"),
         ("a.charisma", "PROFILE 1 2 3 4 5 a 1\n", "INLINE-"),
-        ("a.pol", "1 2\n", "Line 1 of"),
+        ("a.pol", "1 2\n", "Row 1 of"),
         ("a.pol", "999 999 999\n", "no points"),
         ("a.xyz", "1 2 3 4\n", "format"),
     ],
@@ -621,7 +621,7 @@ def test_a_truth_outside_the_volume_is_refused(survey):
     """Sticks of another survey give an error instead of a score of zero."""
     volume = survey[0]
     far = pd.DataFrame({"surface": 0, "stick": 0, "inline": [9000, 9000], "crossline": [1, 2], "time": [0, 40]})
-    with pytest.raises(ValueError, match="No stick of the truth lies in the volume"):
+    with pytest.raises(ValueError, match="No true stick lies in the volume"):
         stick_scores(far, far, volume)
 
 

@@ -512,5 +512,5 @@ def test_a_dataset_is_refused_with_the_names_of_its_arrays():
     volume = open_volume(np.ones((2, 3, 4)))
     with pytest.raises(ValueError, match=r"give one of its arrays, as dataset\[NAME\]. It has 'amplitude', 'other'"):
         open_volume(xr.Dataset({"amplitude": volume, "other": volume}))
-    with pytest.raises(ValueError, match="An array of 1 dimension is no volume"):
+    with pytest.raises(ValueError, match="An array of 1 dimension is not a volume"):
         open_volume(np.ones(3))

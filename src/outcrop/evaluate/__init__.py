@@ -1,1 +1,1 @@
-"""Score retrieval, clusters, pixel labels and confidence."""
+"""Scores of retrieval, clusters, pixel labels and confidence."""

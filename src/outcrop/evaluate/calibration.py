@@ -1,4 +1,4 @@
-"""Score confidence: calibration error, and risk against coverage."""
+"""Scores of confidence: calibration error, and risk by coverage."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +10,12 @@ POINTS = 200  # approximate number of points to which a curve is thinned
 
 
 def calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the mean gap between confidence and accuracy over equal-width bins of confidence, weighted by count.
+    """Return the mean difference of confidence and accuracy in bins of confidence, weighted by pixels per bin.
 
     Parameters
     ----------
     confidence : array of float in [0, 1]
-        Confidence of the labelled pixels (leave `uncertain` ones out).
+        Confidence of the labelled pixels; leave uncertain pixels out.
     correct : array of bool, same shape
         Whether the label is right.
 
@@ -31,7 +31,7 @@ def calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> floa
 
 
 def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share of wrong labels among the most confident pixels, for increasing shares of pixels.
+    """Return the share of wrong labels among the most confident pixels, for every share of pixels kept.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[np
     Returns
     -------
     coverage, risk : array
-        Share of the pixels kept, rising to 1, and the share of these that is wrong. Pixels of equal confidence are kept
-        together.
+        Coverage is the share of the pixels that are kept, rising to 1; risk is the share of the kept pixels whose label
+        is wrong. Pixels of equal confidence are kept together.
 
     Examples
     --------

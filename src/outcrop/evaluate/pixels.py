@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 Classes = Sequence[str] | Mapping[int, str] | None  # names of the codes 1, 2, ..., or code -> name
 
 SHOWN = 0.2  # smallest share of a patch that a structure must fill for the patch to show it
-UNLABELLED = (0, UNCERTAIN, -1)  # codes that name no class; -1 is uncertain in SEG-Y of signed bytes
+UNLABELLED = (0, UNCERTAIN, -1)  # codes that name no class; -1 is uncertain in SEG-Y files of signed bytes
 
 
 def weak_label_scores(weak: WeakLabels, grid: PatchGrid, truth: xr.DataArray) -> dict[str, np.ndarray]:
-    """Return which retrieved patches show their class, according to the true labels of their pixels.
+    """Return whether each retrieved patch shows its class, according to the true labels of its pixels.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ def weak_label_scores(weak: WeakLabels, grid: PatchGrid, truth: xr.DataArray) ->
     Returns
     -------
     dict
-        Class -> array by rank: 1 shows the class, 0 does not, NaN truth unknown on most of the patch. A patch shows a
-        structure that fills at least a fifth of it. It shows the background, found by `find_background`, if that fills
-        at least four fifths.
+        Class -> array by rank: 1 if the patch shows the class, 0 if not, NaN if the truth is unknown on most of the
+        patch. A patch shows a structure that fills at least a fifth of the patch, and the background (see
+        `find_background`) if this fills at least four fifths.
     """
     names = list(truth.attrs["classes"])
     background = find_background(names)
@@ -68,20 +68,21 @@ def pixel_scores(labels: Any, truth: Any, classes: Classes = None, *, band: int 
     Parameters
     ----------
     labels, truth : array or xarray.DataArray, same shape
-        Codes of the classes; 0 (not labelled), 255 and -1 (uncertain) are no class, in labels and truth. Arrays with
-        names in ``attrs["classes"]`` are matched by name; arrays with coordinates are compared on their common samples.
+        Class codes; 0 (not labelled), 255 and -1 (uncertain) name no class, in labels and truth. Classes of arrays with
+        ``attrs["classes"]`` are matched by name; arrays with coordinates are compared on their common samples.
     classes : sequence of str or mapping of int to str, optional
-        Names of the codes 1, 2, ... (or code -> name) of arrays without names; by default the codes are the names.
+        Names of the codes 1, 2, ... (or code -> name), for arrays without ``attrs["classes"]``; by default the codes
+        are the names.
     band : int
-        Leave out pixels within this number of rows and columns of another true class.
+        Pixels within this number of rows and columns of another true class are left out.
 
     Returns
     -------
     dict
         ``PA`` pixel accuracy, ``MA`` mean recall, ``MIU`` mean and ``FWIU`` frequency-weighted intersection over union,
-        ``IU`` by class name, ``coverage`` share of pixels with a label, ``confusion`` of shape
-        (n_classes, 1 + n_classes): counts of true class (rows) by label (columns, unlabelled first), and ``classes``,
-        the names of its rows.
+        ``IU`` intersection over union by class name, ``coverage`` share of pixels with a label, ``confusion`` of shape
+        (n_classes, 1 + n_classes): counts of pixels by true class (rows) and label (columns, unlabelled first), and
+        ``classes``, the names of the rows.
 
     Notes
     -----
@@ -102,9 +103,7 @@ def pixel_scores(labels: Any, truth: Any, classes: Classes = None, *, band: int 
         confusion += np.bincount((n * true + found).ravel(), minlength=n * n).reshape(n, n)
     confusion = confusion[1:]
     if not confusion.any():
-        raise ValueError(
-            "The truth labels none of these pixels (every code is 0); pass a truth with codes of 1 or more."
-        )
+        raise ValueError("The truth names no class at these pixels (every code is 0); pass a truth with codes above 0.")
     right, true = np.diag(confusion[:, 1:]), confusion.sum(1)
     present = true > 0
     union = (true + confusion[:, 1:].sum(0) - right)[present]
@@ -124,7 +123,7 @@ def pixel_scores(labels: Any, truth: Any, classes: Classes = None, *, band: int 
 def shared_sections(
     labels: Any, truth: Any, classes: Classes
 ) -> tuple[Iterator[tuple[np.ndarray, np.ndarray]], list[Any]]:
-    """Return an iterator over pairs of sections in common codes 1 .. n, and the class names of these codes."""
+    """Return an iterator over sections as (labels, truth) in common codes 1 to n, and the names of these codes."""
     if hasattr(labels, "coords") and hasattr(truth, "coords"):
         labels, truth = _shared_samples(labels, truth)
     pair = [x if hasattr(x, "coords") else to_numpy(x) for x in (labels, truth)]
@@ -163,7 +162,7 @@ def _table(classes: Classes) -> dict[int, Any]:
 
 
 def _recode(section: np.ndarray, table: dict[int, Any], names: list[Any], what: str) -> np.ndarray:
-    """Return a section in common codes: 1 + position in `names`, 0 for unlabelled."""
+    """Return a section in common codes: 1 + position of the class in `names`, 0 for unlabelled."""
     section = np.atleast_2d(section)
     out = np.where(np.isin(section, UNLABELLED), 0, -1)
     for code, name in table.items():
@@ -184,12 +183,12 @@ def code_of(name: Any, names: list[Any]) -> int:
 
 
 def near_boundary(truth: np.ndarray, band: int) -> Array:
-    """Return which pixels have another true class within `band` rows and columns; code 0 makes no boundary."""
+    """Return a mask of the pixels with another true class within `band` rows and columns; code 0 is no class."""
     size = 2 * band + 1
     lowest = ndimage.minimum_filter(np.where(truth == 0, truth.max(), truth), size, mode="nearest")
     return lowest != ndimage.maximum_filter(truth, size, mode="nearest")
 
 
 def _edge(body: np.ndarray, known: np.ndarray) -> Array:
-    """Return the pixels of a geobody next to known pixels outside it."""
+    """Return a mask of the pixels of a geobody that are next to known pixels outside the geobody."""
     return body & known & ndimage.binary_dilation(known & ~body)

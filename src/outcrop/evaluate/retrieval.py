@@ -1,4 +1,4 @@
-"""Score retrieval and clusters from a matrix of similarities."""
+"""Scores of retrieval and of clusters from a similarity matrix."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _BLOCK = 4_000_000  # numbers processed at a time: a few dozen MB
 
 
 def retrieval_scores(S: Array, classes: npt.ArrayLike) -> dict[str, Any]:
-    """Score a similarity matrix by retrieval: every image is a query for the other images of its class.
+    """Score a similarity matrix by retrieval, with every image as a query for the other images of its class.
 
     Parameters
     ----------
@@ -27,11 +27,12 @@ def retrieval_scores(S: Array, classes: npt.ArrayLike) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``RA`` retrieval accuracy, ``MAP`` mean average precision, ``AUC`` probability that a pair of the same class is
-        more similar than a pair of different classes (ties count one half), ``AUC_row`` the same after every row is
-        scaled to 0 at its least similar image and 1 at the query itself, ``precision`` P@M for M = 1 .. n - 1,
-        ``RA_by_class`` and ``precision_by_class``, ``roc`` the pair (false, true positive rate), thinned to a few
-        hundred points.
+        ``RA`` retrieval accuracy (mean precision of each query among as many images as have its class), ``MAP`` mean
+        average precision, ``AUC`` probability that a pair of the same class is more similar than a pair of different
+        classes (ties count one half), ``AUC_row`` the AUC after scaling every row to 0 at its least similar image and 1
+        at the query itself, ``precision`` the share of the M most similar images that have the query's class, for M = 1
+        to n - 1, ``RA_by_class`` and ``precision_by_class``, ``roc`` the pair (false, true positive rate), reduced to a
+        few hundred points.
 
     Notes
     -----
@@ -72,7 +73,7 @@ def retrieval_scores(S: Array, classes: npt.ArrayLike) -> dict[str, Any]:
 
 
 def cluster_scores(S: Array, classes: npt.ArrayLike, *, random_state: int = 0, seeds: int = 10) -> dict[str, Any]:
-    """Score a similarity matrix by clustering: classical scaling to a plane, k-means, Rand index.
+    """Score a similarity matrix by clustering: multidimensional scaling to a plane, k-means, Rand index.
 
     The Rand index in the plane is unstable, so it is averaged over k-means runs with different seeds.
 
@@ -126,7 +127,7 @@ def _check_square(S: Array, classes: npt.ArrayLike) -> tuple[np.ndarray, list[An
 
 
 def _relevant(S: np.ndarray, codes: np.ndarray, rows: slice) -> Array:
-    """Return whether the candidate at every rank, without the query itself, has the class of the query."""
+    """Return for each query, by rank, whether the candidate has the query's class; the query itself is left out."""
     distance = -S[rows]
     queries = np.arange(len(S))[rows]
     distance[np.arange(len(distance)), queries] = -np.inf
@@ -140,7 +141,7 @@ def _row_normalised(S: np.ndarray) -> Array:
 
 
 def _roc(S: np.ndarray, codes: np.ndarray) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-    """Return the exact area under the ROC curve over all ordered pairs of different images, and a thinned curve."""
+    """Return the exact area under the ROC curve of all ordered pairs of images, and points on this curve."""
     pairs = ~np.eye(len(S), dtype=bool)
     false, true, _ = roc_curve((codes[:, None] == codes)[pairs], S[pairs])
     shown = np.unique(np.linspace(0, len(false) - 1, 400).astype(int))
@@ -148,7 +149,7 @@ def _roc(S: np.ndarray, codes: np.ndarray) -> tuple[float, tuple[np.ndarray, np.
 
 
 def _embed(D: np.ndarray) -> Array:
-    """Apply classical multidimensional scaling to a plane; the largest coordinate of each axis is positive."""
+    """Return points in a plane from dissimilarities (classical scaling), with signs fixed by their largest values."""
     D = (0.5 * (D + D.T)) ** 2
     D -= D.mean(0)
     D -= D.mean(1, keepdims=True)
@@ -158,7 +159,7 @@ def _embed(D: np.ndarray) -> Array:
 
 
 def _leading_two(B: np.ndarray) -> Any:
-    """Return the two largest eigenvalues of a symmetric matrix, ascending, and their vectors."""
+    """Return the two largest eigenvalues of a symmetric matrix, ascending, and their eigenvectors."""
     n = len(B)
     if n < 1000:
         return scipy.linalg.eigh(B, subset_by_index=[n - 2, n - 1])

@@ -1,4 +1,4 @@
-"""Score labels by the distance of boundaries, and by connected zones such as faults."""
+"""Scores of labels by the distance between boundaries, and by connected zones such as faults."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ from outcrop.evaluate.pixels import Classes, _edge, code_of, shared_sections
 def boundary_distance(
     labels: Any, truth: Any, name: Any, *, classes: Classes = None, spacing: tuple[float, float] = (1.0, 1.0)
 ) -> dict[str, Any]:
-    """Return the distance between the labelled and the true boundary of a geobody, along and across traces.
+    """Return the vertical and horizontal distance between the labelled and the true boundary of a geobody.
 
-    Every boundary pixel of one is matched with the nearest boundary pixel of the other, in both directions. Sections
-    without either boundary are left out; so are edges of the section and of the known truth.
+    Every pixel of the labelled boundary is matched with the nearest pixel of the true boundary, and vice versa.
+    Sections that lack one of the boundaries are left out; edges of a section and of the known truth are not boundaries.
 
     Parameters
     ----------
     labels, truth : array or xarray.DataArray, shape (..., rows, columns)
-        Codes of the classes, as in `pixel_scores`; rows are time or depth, columns traces.
+        Class codes, as in `pixel_scores`; rows are time or depth, columns traces.
     name : str or int
         Class of the geobody.
     classes : sequence or mapping, optional
@@ -31,8 +31,9 @@ def boundary_distance(
     Returns
     -------
     dict
-        ``pixels`` (straight line), ``vertical`` and ``horizontal`` (its two components, times the spacing), each a pair
-        (median, 95 % quantile), NaN if no section has both boundaries; ``sections``, the number of sections with both.
+        ``pixels`` (straight distance), ``vertical`` and ``horizontal`` (the components of this distance, times
+        `spacing`), each a pair (median, 95 % quantile), NaN if no section has both boundaries; ``sections``, the number
+        of sections with both boundaries.
 
     Examples
     --------
@@ -53,25 +54,25 @@ def boundary_distance(
 
 
 def zone_scores(labels: Any, truth: Any, name: Any, *, classes: Classes = None, overlap: float = 0.5) -> dict[str, int]:
-    """Count the connected zones of a class that labels find, and the labelled zones that are false.
+    """Count the true connected zones of a class that the labels hit, and the labelled zones that are false.
 
     Parameters
     ----------
     labels, truth : array or xarray.DataArray, shape (..., rows, columns)
-        Codes of the classes, as in `pixel_scores`; zones connect within a section, corners included.
+        Class codes, as in `pixel_scores`; pixels of a zone touch within a section, at sides or corners.
     name : str or int
         Class of the zones.
     classes : sequence or mapping, optional
         As in `pixel_scores`.
     overlap : float
-        A true zone is hit when labels cover at least this share of it; a labelled zone is a false alarm when
-        less than this share of it is true.
+        A true zone is hit if the labels cover at least this share of its pixels; a labelled zone is a false alarm if
+        less than this share of its pixels is true.
 
     Returns
     -------
     dict
-        ``zones`` and ``hits`` (true zones; true zones that were hit), ``alarms`` and ``false_alarms`` (labelled zones;
-        labelled zones that are false).
+        Counts: ``zones`` (true zones), ``hits`` (true zones that were hit), ``alarms`` (labelled zones), and
+        ``false_alarms`` (labelled zones that are false).
 
     Examples
     --------
@@ -88,12 +89,12 @@ def zone_scores(labels: Any, truth: Any, name: Any, *, classes: Classes = None, 
 
 
 def _nearest_steps(edge: np.ndarray, other: np.ndarray) -> Array:
-    """Return rows and columns from every pixel of one edge to the nearest of the other, shape (2, pixels)."""
+    """Return the distance in rows and columns from every pixel of `edge` to the nearest of `other`, shape (2, n)."""
     nearest = ndimage.distance_transform_edt(~other, return_distances=False, return_indices=True)
     return np.abs(nearest[:, edge] - np.argwhere(edge).T)
 
 
 def _zone_shares(zones: np.ndarray, cover: np.ndarray) -> np.ndarray:
-    """Return the covered share of every connected zone."""
+    """Return, for every connected zone, the share of its pixels that `cover` includes."""
     zone, n = ndimage.label(zones, np.ones((3, 3)))
     return ndimage.mean(cover, zone, np.arange(1, n + 1)) if n else np.empty(0)

@@ -16,18 +16,18 @@ ARRAYS = (".npy", ".png")
 
 
 def export_array(labels: Dataset, path: str | Path, *, what: str = "label", memory: int | None = None) -> None:
-    """Write labels, their confidence, or the score or the mask of a class as .npy or .png, uint8.
+    """Write labels, their confidence, or the score or mask of a class as a .npy or .png file of uint8.
 
     Parameters
     ----------
     labels : Dataset
         As for `export_segy`.
     path : path
-        File to write; if writing fails, it does not change. A .npy file has the axes (inline, crossline, time or
-        depth), or (time, trace) if the labelled volume is a .npy file with these two axes. A .png is one section, time
-        downwards, with codes as indices of colours.
+        File to write; if writing fails, an existing file stays unchanged. A .npy file has the axes (inline, crossline,
+        time or depth), or (time, trace) if the labelled volume is a .npy file with these two axes. A .png file holds
+        one section, time downwards; its pixels are codes with a colour table.
     what : str
-        As for `export_segy`; confidence and scores are 0 to 255.
+        As for `export_segy`, but confidence and scores run from 0 to 255.
     memory : int, optional
         As for `export_segy`.
     """
@@ -64,7 +64,7 @@ def export_array(labels: Dataset, path: str | Path, *, what: str = "label", memo
 
 
 def _save_picture(path: Path, codes: np.ndarray, labels: Dataset | None) -> None:
-    """Save a picture: codes in the colours of the labels' classes, or without labels in grey."""
+    """Save a picture: codes in the class colours of `labels`, or in grey if `labels` is None."""
     from PIL import Image
 
     image = Image.fromarray(np.ascontiguousarray(codes))

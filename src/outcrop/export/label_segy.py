@@ -46,19 +46,20 @@ def export_segy(
         As `label_volume` returns it, or codes alone; ``attrs["classes"]`` names the codes 1, 2, ..., and
         ``attrs["colours"]``, class -> colour, is optional.
     path : path
-        File to write; if writing fails, it does not change.
+        File to write; if writing fails, an existing file stays unchanged.
     like : path or volume, optional
         SEG-Y file of the labelled volume, or the volume that `open_volume` opened from it: its trace headers are copied
-        byte for byte, and its binary header except the sample format. A volume of another format gives its axes, and X
-        and Y if it has them. Samples without a label become 0. By default the file holds the lines of `labels`.
+        byte for byte, and its binary header except the sample format. Of a volume in another format, the axes are used,
+        and X and Y if it has them. Samples without a label become 0. By default the grid is that of `labels`.
     what : str
-        ``label``, ``confidence`` or ``score:CLASS`` in percent, or ``class:CLASS``: 1 where this is the label, else 0.
+        ``label``; ``confidence`` or ``score:CLASS``, in percent; or ``class:CLASS``, 1 where the label is this class,
+        else 0.
     format : int
         SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.
     memory : int, optional
-        Bytes of memory to use; blocks of lines that are read together have a sixteenth of it, 64 MB at most.
+        Bytes of memory to use; a block of lines that are read together takes up to a sixteenth of this, 64 MB at most.
     provenance : dict, optional
-        Version, sha256 of the volume, keys and other data from which the labels were made; by default
+        Version, checksum of the volume and other facts about how the labels were made; by default
         ``labels.attrs["provenance"]``. It is written to ``FILE.provenance.json`` and, as far as it fits, to the text
         header.
 
@@ -85,7 +86,7 @@ def export_segy(
     values, unit, code = pick(labels, what)
     if what == "label" and format == 8 and len(labels.attrs["classes"]) > 127:
         raise ValueError(
-            f"Format 8 holds codes up to 127, but the labels have {len(labels.attrs['classes'])} classes; choose 5."
+            f"Format 8 holds codes up to 127, the labels have {len(labels.attrs['classes'])} classes; choose format 5."
         )
     labelled = labels.attrs.get("source", "")
     source = like.attrs.get("source", "") if isinstance(like, DataArray) else like or labelled
@@ -123,7 +124,7 @@ def export_segy(
 
 
 def pick(labels: Dataset, what: str) -> tuple[DataArray, np.float32, int | None]:
-    """Return the array that `what` names, the factor that converts it to percent, and for a mask the code of 1."""
+    """Return the array that `what` names, its factor to percent, and for a mask the class code that becomes 1."""
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
     if kind == "class" and name in classes:
@@ -141,7 +142,7 @@ def pick(labels: Dataset, what: str) -> tuple[DataArray, np.float32, int | None]
 def _new_file(
     path: Path, values: DataArray, like: str | Path | DataArray | None, *, text: str, format: int
 ) -> tuple[Any, list[np.ndarray], np.ndarray]:
-    """Return the SEG-Y file to write, its axes, and a map of the traces to write."""
+    """Return the SEG-Y writer, the axes of the file, and a mask of the traces to write."""
     volume = values if like is None else like
     if not isinstance(volume, DataArray):
         geometry = segy.scan(volume, domain=str(values.dims[2]))
@@ -154,7 +155,7 @@ def _new_file(
         file = segy_write.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format)
         return file, axes, live_traces(volume)
     axes = [geometry.inlines, geometry.crosslines, geometry.samples]
-    # `create_like` itself skips traces that the source lacks and keeps its dead traces
+    # `create_like` itself skips traces that the source lacks, and writes its dead traces
     every = np.broadcast_to(True, geometry.traces.shape)
     return segy_write.create_like(path, geometry, text=text, format=format), axes, every
 
@@ -162,7 +163,7 @@ def _new_file(
 def _sections(
     values: DataArray, axes: list[np.ndarray], source: str | Path, memory: int | None
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield row and section of every inline of a grid, 0 outside the values."""
+    """Yield (row, section) of every inline of the grid with these axes; samples outside `values` are 0."""
     positions = [positions_of(axis, values[name].values, PLACE) for axis, name in zip(axes, values.dims, strict=True)]
     for name, found in zip(values.dims, positions, strict=True):
         if (found < 0).any():
@@ -181,7 +182,7 @@ def _sections(
 
 
 def _invented_headers(volume: str | Path | DataArray) -> list[str]:
-    """Return warnings for the text header about required header values that the volume does not have."""
+    """Return warnings, for the text header, about header values that are required but unknown for this volume."""
     if not isinstance(volume, DataArray) or str(volume.attrs.get("format")).startswith("SEG-Y"):
         return []
     placed = "map" in volume.attrs or "bin_size" in volume.attrs

@@ -35,9 +35,9 @@ def export_zarr(
 
     Notes
     -----
-    The group and ``label`` have the attributes ``classes`` (code i + 1 means ``classes[i]``) and ``colours``;
-    ``label`` also has ``flag_values`` and ``flag_meanings`` of the CF conventions: 0 not labelled, the classes, 255
-    uncertain. ``colours`` has one entry for each flag value.
+    The group and ``label`` have the attributes ``classes`` (code i + 1 means ``classes[i]``) and ``colours``; ``label``
+    also has ``flag_values`` and ``flag_meanings`` of the CF conventions: 0 not labelled, the classes, 255 uncertain.
+    ``colours`` of ``label`` has one entry for each flag value.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def export_zarr(
 
 
 def _copy_lines(values: xr.DataArray, group: zarr.Group, attrs: dict[str, Any], memory: int | None) -> None:
-    """Copy an array into a Zarr group, one block of lines after the other."""
+    """Copy an array into a Zarr group, block by block of lines."""
     chunks = (1,) * (values.ndim - 3) + tuple(map(min, CHUNKS, values.shape[-3:]))
     form: dict[str, Any] = {"shape": values.shape, "chunks": chunks, "dtype": values.dtype}
     array = group.create_array(str(values.name), **form, dimension_names=map(str, values.dims), attributes=attrs)

@@ -1,4 +1,4 @@
-"""Parts common to all exports: provenance, blocks of lines that are read together, and folders."""
+"""Functions for all exports: provenance, blocks of lines that are read together, and new folders."""
 
 import json
 from contextlib import AbstractContextManager
@@ -12,12 +12,12 @@ from outcrop.storage.stages import as_json
 from outcrop.storage.workspace import whole_file
 
 LINES = 32  # lines read together and stored in one Zarr chunk
-PLACE = 1e-3  # ms, m or lines; labels of an axis with a smaller difference are equal
+PLACE = 1e-3  # ms, m or line numbers; values on an axis with a smaller difference are equal
 BLOCK = 1 << 26  # bytes of labels in memory at a time; a block of LINES lines may be larger
 
 
 def provenance_of(labels: Dataset, given: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the given provenance as JSON values, by default that of the labels; empty if the labels have none."""
+    """Return the given provenance, by default that of the labels, as JSON values; empty if neither exists."""
     found: dict[str, Any] = as_json(given if given is not None else labels.attrs.get("provenance") or {})
     return found
 
@@ -28,14 +28,14 @@ def write_json(path: Path, values: Any) -> None:
 
 
 def line_spans(values: DataArray, memory: int | None = None) -> list[slice]:
-    """Return slices of inlines to read together: whole chunks, within the memory limit if one chunk fits."""
+    """Return slices of inlines to read together: whole chunks, within the memory limit if a single chunk fits it."""
     line = values.dtype.itemsize * values.shape[-2] * values.shape[-1]
     block = min(BLOCK, memory // 16) if memory else BLOCK
     return list(spans(values.shape[-3], max(1, block // line // LINES) * LINES))
 
 
 def new_folder(path: str | Path) -> AbstractContextManager[Path]:
-    """Return a context that yields a temporary folder and moves it to `path` on a clean exit; never replace a file."""
+    """Return a context manager: it yields a temporary folder that becomes `path` if no error occurs."""
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(f"{path} is already there; remove it or choose another name.")

@@ -1,4 +1,4 @@
-"""Write and read labelled patches for training a neural net: a folder with splits that share no lines."""
+"""Write and read labelled patches for training a neural net, as a folder whose splits share no lines."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from outcrop.volumes.axes import positions_of
 from outcrop.volumes.neighbours import lines_within
 
 SPLITS = {"train": 0.7, "val": 0.15, "test": 0.15}
-MOST_BLOCKS, DRAWS = 20, 1000  # largest number of blocks of lines, and number of random assignments of blocks to splits
+MOST_BLOCKS, DRAWS = 20, 1000  # largest number of blocks of lines; number of random assignments of blocks to splits
 
 
 def export_training_set(
@@ -37,7 +37,7 @@ def export_training_set(
     seed: int = 0,
     provenance: dict[str, Any] | None = None,
 ) -> pd.DataFrame:
-    """Write patches and masks for training a neural net, split by blocks of lines with a gap between splits.
+    """Write patches and masks for training a neural net; splits are blocks of lines with gaps between them.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ def export_training_set(
     grid : PatchGrid
         Grid of the patches.
     weak : WeakLabels, optional
-        Export these patches with their class and similarity; by default all patches of the grid, each with the most
+        Patches to export, with their class and similarity; by default all patches of the grid, each with the most
         frequent class of its mask.
     format : {"png", "npy"}
-        Images as 8-bit PNG or as float32 in [0, 1]; masks and confidence are 8-bit in both.
+        Format of the images: 8-bit PNG, or .npy of float32 in [0, 1]. Masks and confidence are 8-bit in both formats.
     gap : int, optional
-        Lines left out between patches of different splits; by default the lines within 250 m.
+        Number of lines left out between patches of different splits; by default the number of lines within 250 m.
     seed : int
         Seed of the random split.
     provenance : dict, optional
@@ -65,13 +65,15 @@ def export_training_set(
     Returns
     -------
     manifest : DataFrame
-        One row per patch: file, mask, weight (its confidence file), class, similarity, confidence (mean over the
-        labelled pixels, 0 to 1), inline, crossline and time or depth of the centre, along, split.
+        One row per patch: file (image), mask and weight (confidence), which are paths; class, similarity, confidence
+        (mean over the labelled pixels, 0 to 1); inline, crossline and time or depth of the centre; along (direction of
+        the section); split.
 
     Notes
     -----
-    Masks hold i + 1 for ``classes[i]``; ignore 0 (not labelled) and 255 (uncertain) in training. Patches without a
-    label, or with a missing trace, are left out. If the lines are too few to split, all patches are ``train``.
+    Masks hold code i + 1 for ``classes[i]``; training should ignore 0 (not labelled) and 255 (uncertain). Patches
+    without a label, or with a missing trace, are left out. If there are too few lines for a split, all patches are
+    ``train``.
 
     Examples
     --------
@@ -102,7 +104,7 @@ def export_training_set(
             records[number] = _write_patch(aside, f"{number:06d}.{format}", image, mask, confidence)
             codes[number] = np.bincount(mask[labelled(mask)]).argmax()
         if not records:
-            raise ValueError("None of these patches has a label; give the labels of the lines that the patches lie on.")
+            raise ValueError("None of these patches has a label; give labels of the lines on which they lie.")
         manifest = pd.DataFrame.from_dict(records, orient="index").join(known)
         if weak is None:
             manifest["class"] = [labels.attrs["classes"][code - 1] for code in codes.values()]
@@ -119,7 +121,7 @@ def export_training_set(
 
 
 def _wanted_patches(grid: PatchGrid, weak: WeakLabels | None) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return class, similarity and centre of the patches to export, and their start positions."""
+    """Return the patches to export: a table of class, similarity and centre, and their start positions."""
     if weak is None:
         return grid.table.assign(**{"class": "", "similarity": np.nan}), grid.starts
     known = {"class": weak.classes, "similarity": np.round(weak.similarity, 6)}
@@ -137,7 +139,7 @@ def _touched_lines(grid: PatchGrid, starts: np.ndarray) -> tuple[np.ndarray, np.
 def split_by_lines(
     first: npt.ArrayLike, last: npt.ArrayLike, classes: Sequence[str], *, gap: int, seed: int = 0
 ) -> np.ndarray:
-    """Return train, val or test for every patch, by blocks of lines with a gap between blocks of different splits.
+    """Return the split (train, val or test) of every patch: blocks of lines, with gaps between different splits.
 
     Parameters
     ----------
@@ -148,8 +150,8 @@ def split_by_lines(
     gap : int
         Number of lines between patches of different splits.
     seed : int
-        Seed of 1000 random sets of blocks; the set whose splits are closest to 70, 15 and 15 percent of each class
-        is used.
+        Seed for 1000 random divisions into blocks, of which the one is used whose splits are closest to 70, 15 and 15
+        percent of each class.
 
     Returns
     -------
@@ -190,7 +192,7 @@ def split_by_lines(
 
 
 def _draw_lines(rng: np.random.Generator, n_lines: int, n_blocks: int, gap: int) -> np.ndarray:
-    """Return a random split (0, 1 or 2) of every line in blocks of random length; 3 in gaps between splits."""
+    """Return the split (0, 1 or 2) of every line, for random blocks of lines; 3 for lines in gaps between splits."""
     shortest = 2 * gap + 1  # a block keeps more lines than its gaps remove
     blocks = rng.permutation(np.append([0, 1, 2], rng.choice(3, n_blocks - 3, p=list(SPLITS.values()))))
     spare = rng.multinomial(n_lines - n_blocks * shortest, rng.dirichlet(np.ones(n_blocks)))
@@ -204,7 +206,7 @@ def _draw_lines(rng: np.random.Generator, n_lines: int, n_blocks: int, gap: int)
 def _labelled_patches(
     labels: Dataset, volume: DataArray, grid: PatchGrid, starts: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Yield number, image, mask and confidence (or None) of patches with a label, reading blocks of lines."""
+    """Yield (patch number, image, mask, confidence or None) of patches that have a label, read by blocks of lines."""
     names = [name for name in ("label", "confidence") if name in labels]
     places = [
         positions_of(labels[name].values, axis) for name, axis in zip(labels["label"].dims, grid.axes, strict=True)
@@ -226,7 +228,7 @@ def _labelled_patches(
 
 
 def _window(places: list[np.ndarray], start: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return positions of the traces and samples of a patch on the axes of the labels; None if one is missing."""
+    """Return positions of a patch's traces and samples on the axes of the labels; None if one is missing there."""
     direction, _, trace, top = start
     window = places[1 - direction][trace : trace + size[1]], places[2][top : top + size[0]]
     return window if min(window[0].min(), window[1].min()) >= 0 else None
@@ -235,7 +237,7 @@ def _window(places: list[np.ndarray], start: np.ndarray, size: tuple[int, int]) 
 def _write_patch(
     folder: Path, name: str, image: np.ndarray, mask: np.ndarray, confidence: np.ndarray | None
 ) -> dict[str, Any]:
-    """Write the files of a patch, and return its record of the manifest."""
+    """Write the files of a patch, and return the patch's row of the manifest."""
     pixels = image if name.endswith(".npy") else np.round(255 * image).astype(np.uint8)
     files = {"file": ("images", pixels), "mask": ("masks", mask), "weight": ("confidence", confidence)}
     for subfolder, array in files.values():
@@ -275,7 +277,7 @@ def _load(path: Path) -> np.ndarray:
 
 
 def _write_classes(path: Path, classes: list[str], palette: dict[int, str], made: dict[str, Any]) -> None:
-    """Write names and colours of the codes, and the options from which the patches were made."""
+    """Write names and colours of the codes, and the options with which the patches were made."""
     tables: dict[str, Any] = {
         "classes": {str(code): name for code, name in enumerate(classes, 1)},
         "colours": {str(code): colour for code, colour in palette.items()},

@@ -1,1 +1,1 @@
-"""Geology from sections and labels: fault sticks and surfaces, bodies and horizons."""
+"""Geology from sections and labels: fault sticks, fault surfaces, geobodies and horizons."""

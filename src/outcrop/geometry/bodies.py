@@ -1,8 +1,8 @@
-"""Geobodies: connected samples of a class in 3-D, with their size, and their tops and bases at subsample positions.
+"""Geobodies, which are connected samples of a class in 3-D: their size, and their tops and bases between samples.
 
 The labels are read in slabs of neighbouring lines. `scipy.ndimage.label` finds the pieces of a class within a slab;
-pieces of two slabs that share a face belong to one geobody. Memory holds the size of each piece and its first and last
-position on each trace: as much as a few maps of the survey, never a volume.
+pieces of two slabs that share a face belong to one geobody. Only the size of each piece and its first and last position
+on each trace stay in memory, which takes as much as a few maps of the survey.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,15 +25,15 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.neighbours import line_spacing, neighbour_groups
 from outcrop.volumes.summary import sample_unit
 
-MIN_SAMPLES = 1000  # of a geobody: about 10 x 10 x 10
-COST = 100  # bytes of memory for each sample of a slab: codes and confidence of the slabs in memory, pieces of one
+MIN_SAMPLES = 1000  # smallest geobody by default: about 10 x 10 x 10 samples
+COST = 100  # bytes of memory for each sample of a slab, for codes, confidence and numbers of pieces
 MOST_LINES = 128  # largest number of lines in a slab
-LEAST = 1  # smallest margin (of 255), so that a surface lies halfway between two samples without a margin
+LEAST = 1  # smallest margin (of 255), so that a surface lies halfway between two samples of margin 0
 SIDES = ("top", "base")
 
 
 class Outline(NamedTuple):
-    """First and last position of a geobody on each of its traces: positions on the axes of lines, traces and samples.
+    """Top and base of a geobody on each of its traces, as positions on the axes of lines, traces and samples.
 
     ``top`` is -inf where the geobody touches the first sample of the volume, ``base`` inf where it touches the last.
     """
@@ -57,7 +57,7 @@ class Slab(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """Pieces of a class in one slab: size and summed confidence of each piece, and the piece of each outline entry."""
+    """Pieces of a class in one slab: samples and summed confidence of each piece; the piece of each outline entry."""
 
     samples: np.ndarray
     confidence: np.ndarray
@@ -75,7 +75,7 @@ class Bodies(NamedTuple):
     outlines : dict
         (class, body) -> Outline.
     axes : dict
-        Name -> labels of each axis of the survey, in the order line, trace, sample.
+        Name -> values of each axis of the survey, in the order line, trace, sample.
     unit : str
         Unit of the sample axis, ms or m; empty if it is not known.
     """
@@ -118,7 +118,7 @@ def bodies(
     along: str = "inline",
     memory: int | None = None,
 ) -> pd.DataFrame:
-    """Return a table of the geobodies of one or more classes with their size, the largest first.
+    """Return a table of the geobodies of one or more classes, each class with its largest geobody first.
 
     Samples of a class that share a face are connected, across lines only where the lines are neighbours; see
     `outcrop.volumes.neighbours`. The labels are read in slabs of lines, so the volume need not fit in memory.
@@ -133,21 +133,23 @@ def bodies(
     min_samples : int
         Smaller geobodies are left out.
     bin_size : (float, float), optional
-        Metres between neighbouring inlines and between neighbouring crosslines; by default that of the labels.
+        Metres between neighbouring inlines and between neighbouring crosslines; by default the bin size of the labels.
     velocity : float, optional
         Mean velocity in m/s that converts two-way time into thickness, for volumes in time.
     along : {"inline", "crossline"}
-        Direction of the lines that are read one after the other; the direction of labelling is the fastest.
+        Direction of the lines that are read one after the other; fastest is the direction in which the volume was
+        labelled.
     memory : int, optional
         Bytes of memory to use, by default a quarter of the machine's.
 
     Returns
     -------
     DataFrame
-        ``class``, ``body`` (1 is the largest of its class), ``samples``, ``volume`` and its ``unit`` (m3; m2 ms in time
-        without a velocity; samples if the bin size is not known), first and last ``inline`` and ``crossline``,
-        shallowest and deepest ``time`` or ``depth``, mean ``confidence`` (0 to 1, NaN if the labels have none), and
-        ``at_edge``: the geobody touches the first or last inline, crossline or sample and may continue outside.
+        ``class``, ``body`` (1 is the largest of its class), ``samples`` (their number), ``volume`` and its ``unit``
+        (m3; m2 ms in time without a velocity; samples if the bin size is not known), first and last ``inline`` and
+        ``crossline``, shallowest and deepest ``time`` or ``depth``, mean ``confidence`` (0 to 1, NaN if the labels have
+        none), and ``at_edge``: the geobody touches the first or last inline, crossline or sample and may continue
+        outside.
 
     Examples
     --------
@@ -176,11 +178,11 @@ def surface(
 ) -> xr.DataArray:
     """Return the top or base of a geobody as a horizon, at subsample positions.
 
-    Between the last sample outside and the first inside, the surface lies where the votes of the two classes are equal.
-    This position is interpolated from the margins of both samples over their second class, if the labels have ``score``
-    or ``margin``; else from the excess of their confidence over one half. Without confidence, or beside an uncertain
-    sample, the surface lies halfway. Where a trace crosses a geobody several times, the top is the shallowest and the
-    base the deepest position.
+    Between a sample inside the geobody and the adjacent sample outside, the surface lies where the labelled patches
+    give equal votes to the two classes. This position is interpolated from the margin of each sample, by which the
+    votes of its class exceed those of its second class, if the labels have ``score`` or ``margin``; else from the
+    excess of the confidence over one half. Without confidence, or beside an uncertain sample, the surface lies halfway.
+    Where a trace crosses a geobody several times, the top is the shallowest and the base the deepest position.
 
     Parameters
     ----------
@@ -223,9 +225,9 @@ def find_bodies(
     memory: int | None = None,
     progress: Progress | None = None,
 ) -> Bodies:
-    """Find geobodies with their table and outlines in one pass over the labels; see `bodies`.
+    """Find the table and the outlines of geobodies in one pass over the labels; see `bodies`.
 
-    ``progress(what, done, total)`` is called after every slab, with numbers of lines.
+    ``progress(what, done, total)`` is called after every slab; ``done`` and ``total`` count lines.
     """
     labels = named_labels(labels)
     names = _chosen_classes(labels, name)
@@ -277,7 +279,7 @@ def _chosen_classes(labels: xr.Dataset, name: str | Sequence[str] | None) -> lis
     names = [name] if isinstance(name, str) else [str(one) for one in name]
     for one in names:
         if one not in classes:
-            raise ValueError(f"Class {one!r} is not among the labels; choose one of {', '.join(classes)}.")
+            raise ValueError(f"Class {one!r} is not a class of these labels; choose one of {', '.join(classes)}.")
     return names
 
 
@@ -297,10 +299,10 @@ def _read(labels: xr.Dataset, along: str, part: slice) -> Slab:
 
 
 class _CollectedPieces:
-    """Pieces of one class from all slabs so far, and the pairs of pieces that touch."""
+    """Pieces of one class from all slabs added so far, and the pairs of pieces that touch."""
 
     def __init__(self, groups: np.ndarray):
-        """Start without pieces; `groups` holds the number of the group of neighbours of every trace."""
+        """Start without pieces; `groups` gives the group number of every trace (see `neighbour_groups`)."""
         self.gaps = np.flatnonzero(np.diff(groups)) + 1
         self.parts: list[Pieces] = []
         self.pairs: list[np.ndarray] = []
@@ -308,8 +310,8 @@ class _CollectedPieces:
         self.last = np.zeros(0, np.int64)  # number of the piece at every sample of the last line, 0 outside
 
     def add(self, slab: Slab, inside: np.ndarray, *, touches: bool) -> None:
-        """Add the next slab; `inside` marks the samples of the class, `touches` that the previous slab is adjacent."""
-        separated = np.insert(inside, self.gaps, False, axis=1)  # an empty trace between traces that are no neighbours
+        """Add the next slab; `inside` is the mask of the class, `touches` whether the previous slab is adjacent."""
+        separated = np.insert(inside, self.gaps, False, axis=1)  # an empty trace between traces that are not neighbours
         numbers, count = ndimage.label(separated)
         numbers = np.delete(numbers, self.gaps + np.arange(len(self.gaps)), axis=1)
         if count:
@@ -317,14 +319,14 @@ class _CollectedPieces:
         if touches:
             both = inside[0] & (self.last > 0)
             pairs = np.stack([self.last[both] - 1, numbers[0][both] - 1 + self.count])
-            changes = np.ones(pairs.shape[1], bool)  # along a trace most pairs repeat the pair above
+            changes = np.ones(pairs.shape[1], bool)  # along a trace, most pairs equal the pair above
             changes[1:] = (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)
             self.pairs.append(np.unique(pairs[:, changes], axis=1))
         self.last = np.where(inside[-1], numbers[-1].astype(np.int64) + self.count, 0)
         self.count += count
 
     def bodies(self, min_samples: int) -> Iterator[tuple[Outline, int, float]]:
-        """Yield outline, number of samples and mean confidence of geobodies of sufficient size, the largest first."""
+        """Yield (outline, number of samples, mean confidence) of every large enough geobody, the largest first."""
         if not self.count:
             return
         pairs = np.concatenate([np.zeros((2, 0), np.int64), *self.pairs], axis=1)
@@ -347,7 +349,7 @@ class _CollectedPieces:
 
 
 def _pieces(slab: Slab, inside: np.ndarray, numbers: np.ndarray, count: int, before: int) -> Pieces:
-    """Return size, summed confidence and outline of the pieces of a slab, from their vertical runs of samples."""
+    """Return the pieces of a slab; `numbers` holds the piece at every sample, `before` counts earlier pieces."""
     traces, starts, ends = _runs(inside)
     piece = numbers.reshape(-1, inside.shape[2])[traces, starts]
     lengths = ends - starts + 1
@@ -371,7 +373,7 @@ def _pieces(slab: Slab, inside: np.ndarray, numbers: np.ndarray, count: int, bef
 
 
 def _runs(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return trace number, first and last sample of every vertical run of True, ordered by trace and sample.
+    """Return (trace numbers, first samples, last samples) of all vertical runs of True, ordered by trace and sample.
 
     Examples
     --------
@@ -390,7 +392,7 @@ def _runs(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _crossing(
     codes: np.ndarray, margin: np.ndarray | None, trace: np.ndarray, sample: np.ndarray, step: int
 ) -> np.ndarray:
-    """Return where votes tie between a sample inside a geobody and the next one up (step -1) or down (step 1)."""
+    """Return positions of the surface above (`step` -1) or below (`step` 1) samples of a geobody; see `surface`."""
     neighbour = sample + step
     at_end = (neighbour < 0) | (neighbour >= codes.shape[1])
     neighbour = np.where(at_end, sample, neighbour)
@@ -404,7 +406,7 @@ def _crossing(
 def _cell(
     axes: dict[str, np.ndarray], sample: str, bin_size: tuple[float, float] | None, velocity: float | None
 ) -> tuple[float, str]:
-    """Return the size of one sample of the volume, and its unit."""
+    """Return the volume that one sample represents, and the unit of this volume; see `bodies`."""
     steps = np.diff(axes[sample])
     if bin_size is None or not np.isfinite(bin_size).all() or not len(steps):
         return 1.0, "samples"
@@ -415,7 +417,7 @@ def _cell(
 
 
 def _extent(outline: Outline, axes: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return the first and last label of a geobody on every axis, and whether it touches the edge of the survey."""
+    """Return first and last line number, time or depth of a geobody, and whether it touches the survey's edge."""
     first = outline.line.min(), outline.trace.min(), outline.top.min()
     last = outline.line.max(), outline.trace.max(), outline.base.max()
     found: dict[str, Any] = {"at_edge": False}

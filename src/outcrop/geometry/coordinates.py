@@ -1,4 +1,4 @@
-"""X and Y of positions in a survey: from trace headers of SEG-Y, from the corners of the survey, or from bin size."""
+"""X and Y of positions in a survey, from SEG-Y trace headers, the corners of the survey, or the bin size."""
 
 from typing import Any, NamedTuple
 
@@ -13,17 +13,17 @@ from outcrop.volumes.axes import fit_grid, positions_of
 from outcrop.volumes.neighbours import line_spacing, smallest_step
 from outcrop.volumes.opening import segy_geometry
 
-NUMBERS, BINS = "line numbers", "bin size"  # sources of a map without coordinates
-NEAR = 64  # traces; headers across smaller gaps are read in one call
-FITTED = 40  # lines of each direction to whose coordinates a map is fitted
+NUMBERS, BINS = "line numbers", "bin size"  # values of `MapGrid.source` if the volume has no coordinates
+NEAR = 64  # traces; headers with smaller gaps between them are read in one call
+FITTED = 40  # number of lines of each direction from whose coordinates a map is fitted
 OFF = 2.0  # traces; points farther from a 2-D line do not lie on it
-FINE = 256  # points for each trace among which the nearest point of a 2-D line is searched
+FINE = 256  # points per trace of a 2-D line, of which the nearest one is searched
 
 
 class MapGrid(NamedTuple):
-    """Map from inline and crossline numbers to X and Y: ``origin + inline * inline_step + crossline * crossline_step``.
+    """Map from line numbers to X and Y: ``origin + inline * inline_step + crossline * crossline_step``.
 
-    ``metres`` is the length of one unit of X and Y, ``source`` the origin of the map.
+    ``metres`` is the length of one unit of X and Y; ``source`` states from which data the map was made.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def map_grid(volume: DataArray) -> MapGrid | MapLine:
 
 
 def _map_of_traces(volume: DataArray) -> MapGrid | MapLine | None:
-    """Return the map that fits the coordinates of a regular sample of traces; None if they do not form a grid.
+    """Return the map fitted to the coordinates of evenly spaced traces; None if they do not form a grid.
 
     For a single line, return a `MapLine` through all of its traces; None if their coordinates are unknown or equal.
     """
@@ -157,7 +157,7 @@ def trace_coordinates(
         A volume that `open_volume` opened from a SEG-Y or ZGY file; or any volume with coordinates ``cdp_x`` and
         ``cdp_y`` on inline and crossline.
     inlines, crosslines : array of int, shape (n,)
-        Survey labels of the traces.
+        Line numbers of the traces.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def trace_coordinates(
 
 
 def _survey(volume: DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
-    """Return inlines and crosslines of the survey of a volume, and the metres in one unit of its X and Y."""
+    """Return (inlines, crosslines) of the survey of a volume, and the metres per unit of X and Y."""
     if _is_segy(volume) and "cdp_x" not in volume.coords:
         geometry = segy_geometry(volume)
         return (geometry.inlines, geometry.crosslines), geometry.metres
@@ -200,7 +200,7 @@ def _survey(volume: DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
 
 
 def _rows_of(axis: np.ndarray, name: str, labels: npt.ArrayLike) -> np.ndarray:
-    """Return the positions of labels on an axis; raise ValueError if the axis lacks one."""
+    """Return the positions of line numbers on an axis; raise `ValueError` if the axis lacks one."""
     found = positions_of(axis, labels)
     if (found < 0).any():
         missing = np.asarray(labels)[found < 0][0]
@@ -213,7 +213,7 @@ def _is_segy(volume: DataArray) -> bool:
 
 
 def _header_points(geometry: segy.Geometry, numbers: np.ndarray) -> np.ndarray:
-    """Return X and Y of the midpoints of traces, given by number in the file; without midpoints, of the sources."""
+    """Return X and Y of midpoints (sources without midpoints) of traces, given by their numbers in the file."""
     layout = geometry.layout
     order = np.argsort(numbers, kind="stable")
     headers: Any = np.empty(len(numbers), segy_headers.trace_dtype(layout.order))
@@ -234,7 +234,7 @@ def _header_points(geometry: segy.Geometry, numbers: np.ndarray) -> np.ndarray:
 
 
 def positions_on(axis: np.ndarray, labels: npt.ArrayLike) -> np.ndarray:
-    """Return positions of labels on an axis: fractions between its labels, extrapolated beyond its ends.
+    """Return the positions of values on an axis: interpolated between values, extrapolated beyond the ends.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Lines along which faults and horizons cross a section: an inline, a crossline, or a time or depth slice."""
+"""Lines along which faults and horizons cross a section, which may be an inline, a crossline or a slice."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,16 +12,16 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.axes import positions_of
 from outcrop.volumes.neighbours import smallest_step
 
-Place = tuple[dict[str, float], float, bool]  # labels of all axes, likelihood, whether the stick is accepted
+Place = tuple[dict[str, float], float, bool]  # point as axis name -> value, likelihood, whether the stick is accepted
 
 JUMP = 16  # samples between adjacent traces; a larger jump of a top or base ends the line
 
 
 class FaultTrace(NamedTuple):
-    """A line along which a fault crosses a section, in survey labels.
+    """A line along which a fault crosses a section, in line numbers, time or depth.
 
-    ``stick`` is the number of the stick if the line is a stick on that section, -1 if it connects sticks of other
-    sections.
+    ``stick`` is the stick number if the line is a stick picked on that section, -1 if the line connects points of
+    sticks picked on other sections.
     """
 
     surface: int
@@ -46,8 +46,8 @@ def shown_axes(direction: int, vertical: str) -> tuple[str, str]:
 def fault_traces(sticks: pd.DataFrame, volume: xr.DataArray, direction: int, label: float) -> list[FaultTrace]:
     """Return the lines along which faults cross a section.
 
-    Each stick on the section is one line. Each stick of another section crosses it at a point; points of one fault
-    surface on lines at most three apart are connected.
+    Each stick picked on the section is one line. Sticks picked on other sections cross the section at points; two
+    points of one fault surface are connected if their sticks are at most three lines apart.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def fault_traces(sticks: pd.DataFrame, volume: xr.DataArray, direction: int, lab
     Returns
     -------
     list of FaultTrace
-        A line is a single point if no other line with a point of its surface is near.
+        A line has a single point if no other point of its fault surface is near enough.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def _mean(points: pd.DataFrame, name: str, default: float) -> float:
 
 
 def _crossing(points: pd.DataFrame, name: str, label: float) -> Iterator[dict[str, float]]:
-    """Yield the points at which a stick crosses a section, as dicts of labels of all axes."""
+    """Yield each point at which a stick crosses a section, as a dict from axis name to value on that axis."""
     names = [one for one in points.columns if one in (*DIRECTIONS, "time", "depth")]
     places = points[names].to_numpy(float)
     off = places[:, names.index(name)] - label
@@ -116,7 +116,7 @@ def _crossing(points: pd.DataFrame, name: str, label: float) -> Iterator[dict[st
 def _connected(
     places: list[Place], surface: int, along: str, step: float, across: str, down: str
 ) -> Iterator[FaultTrace]:
-    """Connect the crossing points of one fault surface, from line to line."""
+    """Connect the points at which sticks of one fault surface cross a section, from line to line."""
     places = sorted(places, key=lambda one: one[0][along])
     lines = np.array([place[along] for place, *_ in places])
     for run in np.split(np.arange(len(places)), np.flatnonzero(np.diff(lines) > (LINES + 0.5) * step) + 1):
@@ -128,7 +128,7 @@ def _connected(
 def horizon_traces(
     surface: xr.DataArray, direction: int, label: float, *, interval: float = np.inf
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the lines along which a top or base crosses a section, each as (across, down) in survey labels.
+    """Return the lines along which a top or base crosses a section, each as (across, down) in values of the axes.
 
     A line ends where the surface is missing, and where it jumps by more than 16 samples between adjacent traces, as it
     does at an overhang.
@@ -140,7 +140,7 @@ def horizon_traces(
     direction, label
         The section, see `fault_traces`; on slices the lines are contours of the surface.
     interval : float
-        Sample interval in the unit of the surface; without it jumps do not end lines.
+        Sample interval in the unit of the surface; by default jumps do not end lines.
     """
     surface = surface.transpose(*DIRECTIONS)
     if direction == 2:

@@ -1,9 +1,10 @@
-"""Fault sticks: the likelihood of a fault at every sample, thinned to ridges and linked into polylines.
+"""Fault sticks: the likelihood of a fault at every sample is thinned to ridges, which are linked into polylines.
 
-The likelihood combines the predictions of the pretrained encoder on the section and on the stretched section with, at a
-smaller weight, the discontinuity of neighbouring traces along the layers (one minus dip-steered semblance). A scan over
-fault dips then averages it along straight pieces of a fault [Hale2013]_; its maxima across traces are linked downwards
-and upwards, over short gaps.
+The likelihood combines predictions of the pretrained encoder with the discontinuity of neighbouring traces along the
+layers (one minus dip-steered semblance), which has a smaller weight. The encoder sees the section at its own size and
+stretched, 1.5 times vertically and 3 times horizontally, which makes steep faults less steep. A scan over fault dips
+then averages it along straight pieces of a fault [Hale2013]_; its maxima across traces are linked downwards and
+upwards, over short gaps.
 
 .. [Hale2013] Hale, D., 2013, Methods to compute fault images, extract fault surfaces, and estimate fault throws from 3D
    seismic images: Geophysics 78(2), O33-O43.
@@ -26,7 +27,7 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.neighbours import neighbour_groups
 from outcrop.volumes.opening import open_volume
 
-NODE = 8  # samples between the points of a stick
+NODE = 8  # approximate number of samples between two points of a stick
 
 
 def fault_sticks(
@@ -48,14 +49,16 @@ def fault_sticks(
     volume : DataArray
         As `open_volume` returns it, or any source that `open_volume` opens.
     along : {"inline", "crossline", "both"}
-        Direction of the sections to pick on. A fault is seen best on sections across it; ``both`` finds faults of any
-        strike.
+        Direction of the sections on which sticks are picked. A fault shows best on sections that cut it at a right
+        angle; ``both`` finds faults of any strike.
     lines : sequence of int, optional
-        Numbers of the lines to pick on, by default all. Not with ``both``.
+        Numbers of the lines on which sticks are picked; by default all. Not allowed with ``both``.
     threshold : float
-        Likelihood that at least one sample of a stick exceeds; the stick is followed down to two thirds of it.
+        Likelihood that at least one sample of a stick must exceed; the stick continues while its likelihood is above
+        two thirds of this value.
     neighbours : int
-        Number of lines on either side whose likelihoods are averaged with that of a line, if they show the same layers.
+        Number of lines on either side of a line whose likelihoods are averaged with the line's own, if they show the
+        same layers.
     device : str, optional
         A torch device for the encoder, for instance ``cuda`` (all visible GPUs) or ``cuda:0,cuda:1``.
     progress : callable, optional
@@ -64,9 +67,10 @@ def fault_sticks(
     Returns
     -------
     DataFrame
-        surface, stick (counted from 0), inline, crossline, time in ms (or depth in m), likelihood, along (the direction
-        of the section); the points of a stick in order, downwards. Points may lie between traces. Where at least five
-        neighbouring lines in a row are picked, fault surfaces on fewer than three lines are left out.
+        Columns surface and stick (numbers from 0), inline, crossline, time in ms (or depth in m), likelihood, and along
+        (direction of the section). Each row is a point; the points of a stick are in downward order and may lie between
+        traces. Where at least five neighbouring lines in a row are picked, fault surfaces on fewer than three lines are
+        left out.
 
     Examples
     --------
@@ -104,12 +108,12 @@ def _directions(along: str, lines: Sequence[int] | None) -> tuple[str, ...]:
     if along not in (*DIRECTIONS, "both"):
         raise ValueError(f"Direction {along!r} is unknown; choose inline, crossline or both.")
     if along == "both" and lines is not None:
-        raise ValueError("lines are given for both directions; choose along inline or crossline.")
+        raise ValueError("lines cannot be combined with along='both'; choose 'inline' or 'crossline'.")
     return DIRECTIONS if along == "both" else (along,)
 
 
 def _positions(volume: DataArray, name: str, lines: Sequence[int] | None) -> np.ndarray:
-    """Return the positions of lines given by their numbers, by default of all lines."""
+    """Return the positions of lines given by their numbers; by default the positions of all lines."""
     labels = volume[name].values
     if lines is None:
         return np.arange(len(labels))
@@ -139,7 +143,7 @@ def line_sticks(
     neighbours: int = NEIGHBOURS,
     device: str | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield a table of the sticks of each line; `positions` must be in rising order."""
+    """Yield a table of sticks for each line; `positions` must be in rising order."""
     direction, groups = DIRECTIONS.index(along), neighbour_groups(volume, along)
     lines_near = {}
     for position in positions:
@@ -161,9 +165,10 @@ def line_sticks(
 def _with_support(
     maps: Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]], lines_near: dict[int, list[int]]
 ) -> Iterator[tuple[int, list[tuple[int, np.ndarray]]]]:
-    """Yield the position of each line with distance and likelihood of the lines near it that show the same layers.
+    """Yield each line's position, and (distance in lines, likelihood) of near lines that show the same layers.
 
-    `maps` yields the position, likelihood and section of every line needed, in rising order.
+    The line itself is one of the near lines, at distance 0. `maps` yields (position, (likelihood, section)) of every
+    line needed, in rising order.
     """
     held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for position, lines in lines_near.items():
@@ -179,7 +184,7 @@ def _with_support(
 def _table(
     volume: DataArray, direction: int, position: int, sticks: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 ) -> pd.DataFrame:
-    """Return the sticks of a line as a table in survey labels, with a point about every eight samples."""
+    """Return the sticks of a line as a table in line numbers and time or depth, a point about every eight samples."""
     rows = []
     labels = [volume[name].values for name in volume.dims]
     traces_of = labels[1 - direction]

@@ -1,4 +1,4 @@
-"""Lazy labels, confidence and margin from votes: for labels that combine the votes of inlines and crosslines."""
+"""Lazy labels, confidence and margin from class votes, for labels that combine votes of inlines and crosslines."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from outcrop.volumes.lazy import LazyVolume
 
 
 def decided(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return label, confidence and margin from votes of shape (n_classes, ...), which need not be normalised.
+    """Return label, confidence and margin from votes for each class, shape (n_classes, ...), on any scale.
 
     Examples
     --------
@@ -36,16 +36,16 @@ def lazy_labels(
 ) -> xr.Dataset:
     """Return a lazy Dataset of ``label``, ``confidence`` and ``margin`` on the axes `coords`.
 
-    The margin is the share of the votes of the winning class less that of the second class (uint8, 255 = 1). Between
+    The margin is the winning class's share of the votes minus the second class's share (uint8, 255 = 1). Between
     two samples of different classes, the margins give the position of the surface; see `outcrop.geometry.bodies`.
 
     Parameters
     ----------
     read : callable
-        ``read(key)`` returns label, confidence and margin of a block; the key is three slices or arrays of positions.
-        If the same block is requested several times in a row, for instance as label and as confidence, it is read once.
+        ``read(key)`` returns label, confidence and margin of a block; the key is three slices or arrays of positions. A
+        block requested several times in a row, for instance first as label and then as confidence, is read once.
     coords : dict
-        Name -> labels of each axis.
+        Axis name -> values on that axis.
     attrs : dict
         Attributes of the Dataset.
     """

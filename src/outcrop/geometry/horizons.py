@@ -31,7 +31,7 @@ def horizon_table(surface: DataArray, volume: DataArray | None = None) -> pd.Dat
     surface : DataArray
         Time or depth on inline and crossline, NaN on traces without the surface, as `outcrop.surface` returns it.
     volume : DataArray, optional
-        The volume of the surface, for x and y (see `trace_coordinates`); without it the table has no x and y.
+        The volume of the surface, which gives x and y (see `trace_coordinates`); by default the table has no x and y.
     """
     surface = surface.transpose(*DIRECTIONS)
     rows, columns = np.nonzero(np.isfinite(surface.values))
@@ -64,14 +64,15 @@ def read_horizon(path: str | Path, volume: DataArray) -> pd.DataFrame:
     path : path
         A csv with inline and crossline, or x and y, and time or depth; or IRAP classic points, X, Y and Z.
     volume : DataArray
-        The survey. X and Y are assigned to its nearest traces, by its trace headers.
+        The survey. Points with X and Y are moved to the nearest trace, by the X and Y in the trace headers of the
+        survey.
 
     Returns
     -------
     DataFrame
-        ``inline``, ``crossline`` and ``time`` or ``depth``, one row for each trace: the shallowest of its points.
-        Points outside the survey are left out; ``attrs["outside"]`` is their number. If all Z are negative, because the
-        other program counts upwards, their sign is reversed.
+        ``inline``, ``crossline`` and ``time`` or ``depth``, one row for each trace with the shallowest point on this
+        trace. Points outside the survey are left out; ``attrs["outside"]`` is their number. If all Z are negative,
+        because the other program counts upwards, their sign is reversed.
 
     Raises
     ------
@@ -122,7 +123,7 @@ def _nearest_traces(volume: DataArray, table: pd.DataFrame, path: str | Path) ->
 
 
 def horizon_misfit(surface: DataArray, horizon: pd.DataFrame) -> dict[str, float]:
-    """Return statistics of the difference between a surface and a true horizon, over the traces that both have.
+    """Return statistics of the difference between a surface and a true horizon, over the traces on which both exist.
 
     Parameters
     ----------
@@ -134,9 +135,9 @@ def horizon_misfit(surface: DataArray, horizon: pd.DataFrame) -> dict[str, float
     Returns
     -------
     dict
-        ``traces``, the number of traces that both have; ``found``, their share of the traces of the horizon; and
-        statistics of the differences in ms or m, positive where the surface is deeper: ``mean``, ``median_absolute``,
-        ``rms`` and ``p95`` (95 % quantile of the absolute differences).
+        ``traces``, the number of traces on which both exist; ``found``, the share of these among the traces of the
+        horizon; and statistics of the differences in ms or m, positive where the surface is deeper: ``mean``,
+        ``median_absolute``, ``rms`` and ``p95`` (95 % quantile of the absolute differences).
     """
     name = surface.name
     both = horizon_table(surface).merge(horizon, on=list(DIRECTIONS), suffixes=("", "_true"))
@@ -163,7 +164,7 @@ def polylines(
     lines : sequence of int, optional
         Numbers of the lines; by default all.
     gap : float
-        Number of traces; a longer gap ends a polyline.
+        Largest number of traces between two points; a longer gap ends a polyline.
 
     Returns
     -------

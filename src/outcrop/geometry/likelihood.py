@@ -11,18 +11,18 @@ from outcrop.patches.gaps import bridge
 from outcrop.volumes.amplitude import centre, scale
 from outcrop.volumes.lazy import live_traces
 
-SCALES = (1.0, 1.0), (1.5, 3.0)  # (vertical, horizontal) stretch of the sections that the encoder sees
+SCALES = (1.0, 1.0), (1.5, 3.0)  # (vertical, horizontal) factors by which sections are stretched for the encoder
 WEIGHT = 0.1  # weight of the discontinuity; the encoder has the remaining weight
 CONTRAST = 6.0  # the discontinuity is 0.5 where one minus semblance is this many times its median
 STEERED = 2  # traces on either side that the semblance compares
 SMOOTH = 4.0  # samples, standard deviation of the vertical window of the semblance
-NEIGHBOURS = 2  # lines on either side whose likelihoods are averaged with that of a line
+NEIGHBOURS = 2  # lines on either side of a line whose likelihoods are averaged with its own
 ALIKE = 0.35  # smallest correlation of two lines that show the same layers
 EDGE = 4  # traces next to the ends of a section and next to gaps, where the likelihood is 0
 
 
 def alike(section: np.ndarray, other: np.ndarray) -> bool:
-    """Return whether two sections show the same layers; lines far apart do not."""
+    """Return whether two sections show the same layers, by their correlation."""
     one, two = ((part[::2, ::2] - 0.5).ravel() for part in (section, other))
     return float(one @ two) > ALIKE * float(np.linalg.norm(one) * np.linalg.norm(two))
 
@@ -30,9 +30,9 @@ def alike(section: np.ndarray, other: np.ndarray) -> bool:
 def likelihood_of_line(
     volume: DataArray, direction: int, position: int, device: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the likelihood of a fault at every sample of a line, 0 near its ends and gaps, and its section.
+    """Return (likelihood of a fault, scaled amplitudes) at every sample of a line.
 
-    Both have the shape (n_samples, n_traces).
+    Both arrays have the shape (n_samples, n_traces). The likelihood is 0 near the ends and gaps of the line.
     """
     section, valid = section_of_line(volume, direction, position)
     if not valid.any():
@@ -46,7 +46,8 @@ def likelihood_of_line(
 def section_of_line(volume: DataArray, direction: int, position: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the scaled amplitudes of a line, shape (n_samples, n_traces), and whether each trace has data.
 
-    Zero amplitude is 0.5; short gaps are interpolated. Each line has its own scale: the encoder balances amplitudes.
+    Zero amplitude is 0.5; short gaps are interpolated. Each line has its own scale, because the encoder balances
+    amplitudes.
     """
     section = np.asarray(volume[(slice(None),) * direction + (position,)].values, np.float32)
     live = live_traces(volume)[(slice(None),) * direction + (position,)]
@@ -83,7 +84,7 @@ def fault_likelihood(
     -------
     array, shape (n_samples, n_traces)
         ``layered * encoder ** (1 - weight) * discontinuity ** weight``, where ``layered`` is the probability of neither
-        chaos nor salt: there adjacent traces differ without a fault.
+        chaos nor salt, in which adjacent traces differ without a fault.
     """
     predictions = _mean_predictions(section, device)
     layered = (1 - predictions["chaos"]) * (1 - predictions["salt"])
@@ -92,7 +93,7 @@ def fault_likelihood(
 
 
 def _mean_predictions(section: np.ndarray, device: str | None = None) -> dict[str, np.ndarray]:
-    """Return the encoder's predictions, averaged as logits over the stretches in `SCALES`; the dip is unstretched.
+    """Return the encoder's predictions: means of logits over the stretched sections, dip of the unstretched section.
 
     On a horizontally stretched section steep faults are less steep and have more traces on either side.
     """
@@ -133,7 +134,7 @@ def discontinuity(section: np.ndarray, dip: np.ndarray) -> np.ndarray:
 
 
 def _regional(dip: np.ndarray) -> np.ndarray:
-    """Return the smoothed median of the dip over about 25 traces, which removes the drag of layers at a fault."""
+    """Return the dip, smoothed by a median over about 25 traces to remove the drag of layers at a fault."""
     coarse = median_filter(dip[::4, ::4], (3, 7), mode="nearest")
     fine = np.repeat(np.repeat(coarse, 4, 0), 4, 1)[: dip.shape[0], : dip.shape[1]]
     return np.asarray(gaussian_filter(fine, (4, 8), mode="nearest"), np.float32)
@@ -141,7 +142,7 @@ def _regional(dip: np.ndarray) -> np.ndarray:
 
 @numba.njit(nogil=True, cache=True)
 def _along_dip(amplitudes: np.ndarray, dip: np.ndarray, half: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the squared sum, and the sum of squares times their number, of neighbouring traces along the dip."""
+    """Return the two terms of semblance along the dip: squared sum, and sum of squares times the number of traces."""
     n_samples, n_traces = amplitudes.shape
     stacked, energy = np.zeros_like(amplitudes), np.zeros_like(amplitudes)
     for i in range(n_samples):
@@ -161,12 +162,12 @@ def _along_dip(amplitudes: np.ndarray, dip: np.ndarray, half: int) -> tuple[np.n
 
 
 def along_strike(support: list[tuple[int, np.ndarray]]) -> np.ndarray:
-    """Return the mean likelihood of neighbouring lines along the strike at which the mean is largest.
+    """Return the mean likelihood of neighbouring lines, at each sample along the strike with the largest mean.
 
     Parameters
     ----------
     support : list of (int, array)
-        Distance in lines and likelihood of each line; the line at distance 0 is required.
+        For each line its distance in lines and its likelihood; the line at distance 0 is required.
     """
     if len(support) == 1:
         return support[0][1]
@@ -175,7 +176,7 @@ def along_strike(support: list[tuple[int, np.ndarray]]) -> np.ndarray:
 
 
 def _shifted(section: np.ndarray, traces: int) -> np.ndarray:
-    """Return a section whose trace j is trace j + `traces` of the given section; at the ends a trace is repeated."""
+    """Return a section whose trace j is trace j + `traces` of the given section; end traces are repeated."""
     if not traces:
         return section
     return section[:, np.clip(np.arange(section.shape[1]) + traces, 0, section.shape[1] - 1)]

@@ -1,8 +1,8 @@
-"""Read and write fault sticks as csv, OpendTect ASCII, Charisma or IRAP classic lines; score them against others.
+"""Read and write fault sticks as csv, OpendTect ASCII, Charisma or IRAP classic lines; score them against true sticks.
 
 Each row of a file is one point. OpendTect: ``X Y Z stick node surface``; its import asks for the numbers of these
-columns. Charisma: ``INLINE- inline crossline X Y Z fault stick``. IRAP classic: ``X Y Z``, and ``999 999 999`` after
-every stick, without surfaces. Z is in ms, or in m if the volume is in depth.
+columns. Charisma: ``INLINE- inline crossline X Y Z fault stick``. IRAP classic: ``X Y Z``, with a row ``999 999 999``
+after every stick; the file holds no fault surfaces. Z is in ms, or in m if the volume is in depth.
 """
 
 import warnings
@@ -31,11 +31,11 @@ FORMATS = {
 }
 END = "999.00 999.00 999.00"  # row after each stick of an IRAP file
 NAME = "Fault_"
-SAME = 2.0  # traces; sticks of two tables with a smaller mean distance are the same
+SAME = 2.0  # traces; sticks of two tables count as the same below this mean distance
 
 
 def format_of(path: str | Path, given: str | None = None) -> str:
-    """Return the format of a file: the given format, by default that of the suffix.
+    """Return the format of a file: the given format, by default the format to which its suffix belongs.
 
     Examples
     --------
@@ -64,17 +64,17 @@ def write_sticks(sticks: pd.DataFrame, path: str | Path, volume: DataArray, *, f
     path : path
         File to write.
     volume : DataArray
-        The volume of the sticks, for X and Y; see `map_grid`. If its coordinates are unknown, a csv has no X and Y, and
-        the other formats hold crossline and inline numbers instead, with a warning.
+        The volume of the sticks, which gives X and Y; see `map_grid`. If its coordinates are unknown, a csv has no X
+        and Y, and the other formats hold crossline and inline numbers in place of X and Y, with a warning.
     format : {"csv", "opendtect", "charisma", "irap"}, optional
-        By default that of the suffix: .csv, .dat (also .txt, .asc), .charisma (also .chr), .pol.
+        By default the suffix decides: .csv; .dat, .txt or .asc (OpendTect); .charisma or .chr; .pol (IRAP).
     """
     kind, vertical = format_of(path, format), str(volume.dims[2])
     grid = map_grid(volume)
     if not grid.in_metres and kind != "csv":
         warnings.warn(
             f"{path} has crossline and inline numbers in place of X and Y, because the volume has no usable "
-            "coordinates; write csv for other programs.",
+            "coordinates; write a csv file for other programs.",
             stacklevel=2,
         )
     x, y = grid.to_map(sticks["inline"], sticks["crossline"])
@@ -108,7 +108,7 @@ def read_sticks(path: str | Path, volume: DataArray, *, format: str | None = Non
         likelihood are optional; section is needed if stick numbers start again on every section. OpendTect files need
         X, Y, Z and the stick number.
     volume : DataArray
-        The volume of the sticks, for its map (see `map_grid`) and the name of its vertical axis.
+        The volume of the sticks, which gives the map (see `map_grid`) and the name of the vertical axis.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def read_sticks(path: str | Path, volume: DataArray, *, format: str | None = Non
     table = table.rename(columns={"z": vertical})
     numeric = table[list(volume.dims)].to_numpy(float)
     if not np.isfinite(numeric).all():
-        raise ValueError(f"{path} has a point without inline, crossline or {vertical}; give all three of every point.")
+        raise ValueError(f"{path} has a point without inline, crossline or {vertical}; give all three for every point.")
     _snap(table, volume)
     table["stick"] = _numbers(table)
     table["surface"] = pd.factorize(table["surface"])[0]
@@ -139,7 +139,7 @@ def read_sticks(path: str | Path, volume: DataArray, *, format: str | None = Non
 
 
 def _numbers(table: pd.DataFrame) -> Any:
-    """Return the stick number of every point: the file's numbers if they are unique and whole, else new numbers."""
+    """Return the stick number of every point: as in the file if these numbers are unique and whole, else new."""
     numbers = pd.to_numeric(table["stick"], errors="coerce")
     counted = pd.factorize(pd.MultiIndex.from_frame(table[["surface", "stick"]]))[0]
     unique = pd.Series(counted, table.index).groupby(numbers).nunique().eq(1).all()
@@ -148,7 +148,7 @@ def _numbers(table: pd.DataFrame) -> Any:
 
 
 def _snap(table: pd.DataFrame, volume: DataArray) -> None:
-    """Move sticks that differ from a line of the volume only by rounding onto it, in place."""
+    """Move sticks whose line number differs only by rounding from a line of the volume to this line, in place."""
     for _, points in table.groupby(["surface", "stick"]):
         name = DIRECTIONS[direction_of(points)]
         axis = volume[name].values
@@ -161,7 +161,7 @@ def _from_csv(path: str | Path, vertical: str) -> pd.DataFrame:
     try:
         table = pd.read_csv(path)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise ValueError(f"{path} is no csv ({str(error).splitlines()[0]}); give a table of fault sticks.") from None
+        raise ValueError(f"{path} is not csv ({str(error).splitlines()[0]}); give a table of fault sticks.") from None
     for name in ("stick", "inline", "crossline", vertical):
         if name not in table:
             raise ValueError(f"{path} has no column {name}, only {', '.join(map(str, table.columns))}; add the column.")
@@ -185,7 +185,7 @@ def _from_lines(path: str | Path, kind: str) -> pd.DataFrame:
                 points.append(parse(row))
             except (ValueError, IndexError):
                 text = " ".join(row)[:60]
-                raise ValueError(f"Line {number} of {path} is {text!r}; write points as {layout}.") from None
+                raise ValueError(f"Row {number} of {path} is {text!r}; write each point as {layout}.") from None
     table = pd.DataFrame(points)
     if kind == "irap" and len(table):
         ends = (table[["x", "y", "z"]] == float(END.split()[0])).all(axis=1)
@@ -220,7 +220,7 @@ PARSERS: dict[str, tuple[Callable[[list[str]], Point], str]] = {
 
 
 def numbered_as(sticks: pd.DataFrame, before: pd.DataFrame, volume: DataArray) -> pd.DataFrame:
-    """Return sticks with the numbers of the same sticks in an earlier table; other sticks get new numbers.
+    """Return sticks numbered as in an earlier table; sticks that this table lacks get new numbers.
 
     Two sticks are the same if they lie on one section, overlap in depth, and have a mean distance below two traces.
 
@@ -265,8 +265,8 @@ def stick_scores(
 ) -> dict[str, float]:
     """Return precision and recall of sticks against an interpreter's sticks, over the sections with a true stick.
 
-    Sticks are drawn as lines on their sections; a pixel of a stick is right if the other table has a pixel within
-    `tolerance` pixels.
+    Sticks are drawn as lines on their sections. A pixel of a stick is right if a stick of the other table has a pixel
+    within `tolerance` pixels.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def stick_scores(
     Returns
     -------
     dict
-        sections, precision, recall, F1.
+        ``sections`` (their number), ``precision``, ``recall`` and ``F1``.
     """
     rows, columns = np.ogrid[-tolerance : tolerance + 1, -tolerance : tolerance + 1]
     disc = rows**2 + columns**2 <= tolerance**2
@@ -306,7 +306,7 @@ def _inside(sticks: pd.DataFrame, volume: DataArray) -> pd.DataFrame:
     if len(sticks) and not len(kept):
         ranges = ", ".join(f"{name} {sticks[name].min():g} to {sticks[name].max():g}" for name in volume.dims)
         axes = ", ".join(f"{volume[name].values.min():g} to {volume[name].values.max():g}" for name in volume.dims)
-        raise ValueError(f"No stick of the truth lies in the volume: it has {ranges}; the volume {axes}.")
+        raise ValueError(f"No true stick lies in the volume: the sticks have {ranges}; the volume has {axes}.")
     return kept
 
 

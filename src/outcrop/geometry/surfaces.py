@@ -17,9 +17,9 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.neighbours import line_distances, neighbour_groups
 
 LINES = 3  # largest distance in lines from a stick to the next stick of its surface
-STRIKE = 2.0  # largest shift of a surface in traces per line; beyond it, lines of the other direction show it better
+STRIKE = 2.0  # traces per line; largest shift of a surface; lines of the other direction show larger shifts better
 BEND = 1.5  # traces; largest standard deviation of the distance of two sticks that are joined
-OVERLAP = 0.4  # smallest share of the shorter stick at common depths of two sticks that are joined
+OVERLAP = 0.4  # smallest share of the shorter of two joined sticks that lies at common depths
 SHARED = 6  # largest overlap in samples of two sticks of a surface on one line
 PLANE = 2.0  # traces; largest root mean square distance of two pieces of a surface from their common plane
 FAR = 10, 20  # largest distance in lines and in samples between two pieces of a surface
@@ -38,12 +38,12 @@ def join_sticks(
     Parameters
     ----------
     sticks : DataFrame
-        stick, inline, crossline, time (or depth), and optionally likelihood, along and accepted; the points of a stick
-        in order.
+        Columns stick, inline, crossline, time (or depth), and optionally likelihood, along and accepted; each row is a
+        point, and the points of a stick are in order.
     volume : DataArray
         The volume, for its axes.
     picked : dict, optional
-        Positions of the lines on which sticks were picked, by ``inline`` or ``crossline``. If these are at least five
+        ``inline`` or ``crossline`` -> positions of the lines on which sticks were picked. Where these are at least five
         neighbouring lines in a row, surfaces on fewer than three lines are left out unless one of their sticks is
         accepted.
 
@@ -90,7 +90,7 @@ def join_sticks(
 
 
 def _line_numbers(volume: DataArray, name: str) -> np.ndarray:
-    """Return line numbers in units of the smallest spacing of neighbouring lines; groups of lines are far apart."""
+    """Return lines counted in the smallest spacing of neighbouring lines; groups of neighbours are far apart."""
     groups, distances = neighbour_groups(volume, name), line_distances(volume, name)
     steps = np.diff(distances)[np.diff(groups) == 0]
     spacing = steps.min() if len(steps) else 1.0
@@ -99,7 +99,7 @@ def _line_numbers(volume: DataArray, name: str) -> np.ndarray:
 
 
 def _least_lines(volume: DataArray, picked: Mapping[str, npt.ArrayLike]) -> dict[tuple[int, int], int]:
-    """Return (direction, group of neighbouring lines) -> smallest number of lines of a surface."""
+    """Return (direction, group of neighbouring lines) -> number of lines that a surface must have at least."""
     least = {}
     for name, positions in picked.items():
         groups, positions = neighbour_groups(volume, name), np.sort(np.asarray(positions, int))
@@ -118,7 +118,7 @@ def direction_of(points: pd.DataFrame) -> int:
 
 
 class _Course(NamedTuple):
-    """A stick as positions in the volume, with one trace position for every sample from top to base."""
+    """A stick as positions in the volume, with one trace position for each of its samples from top to base."""
 
     number: int
     direction: int
@@ -128,7 +128,7 @@ class _Course(NamedTuple):
     places: np.ndarray  # inline, crossline and sample of every point
 
     def four_points(self) -> np.ndarray:
-        """Return line, trace and sample of four points from top to base."""
+        """Return four points of the stick from top to base, each as (line, trace, sample)."""
         at = np.linspace(0, len(self.samples) - 1, 4).astype(int)
         return np.column_stack([np.full(len(at), self.line), self.traces[at], self.samples[at]])
 
@@ -149,21 +149,21 @@ def _course(number: int, points: pd.DataFrame, volume: DataArray, lines: list[np
 
 
 class _Surfaces:
-    """Sets of sticks, with the depth ranges of each set on every line; sticks of a set must not overlap on a line."""
+    """Sets of sticks that form surfaces, with their depth ranges on every line; sticks of a set never overlap there."""
 
     def __init__(self, courses: list[_Course]):
         self.courses, self.sets = courses, DisjointSet(range(len(courses)))
         self.held = [{(one.direction, one.line): [(one.samples[0], one.samples[-1])]} for one in courses]
 
     def members(self, chosen: list[int]) -> dict[int, list[int]]:
-        """Return root of the set -> sticks, for the chosen sticks."""
+        """Return the sets of the chosen sticks as a dict: root stick of the set -> chosen sticks of the set."""
         found = defaultdict(list)
         for n in chosen:
             found[self.sets[n]].append(n)
         return found
 
     def join(self, pairs: list[tuple[float, int, int]]) -> None:
-        """Join the sets of (cost, stick, stick), the cheapest first, unless their sticks overlap on a line."""
+        """Join the sets of both sticks of each (cost, stick, stick), cheapest first, unless they overlap on a line."""
         for _, a, b in sorted(pairs):
             one, other = self.held[self.sets[a]], self.held[self.sets[b]]
             if self.sets.connected(a, b) or any(
@@ -202,7 +202,7 @@ def _difference(one: _Course, other: _Course, away: int) -> float | None:
 
 
 def _join_coplanar(surfaces: _Surfaces, chosen: list[int]) -> None:
-    """Join nearby pieces of surfaces of one direction that share a plane, the best fit first."""
+    """Join nearby pieces of surfaces of one direction that lie in a common plane, the best fit first."""
     places = {}
     for root, members in surfaces.members(chosen).items():
         points = np.concatenate([surfaces.courses[n].four_points() for n in members])
@@ -220,10 +220,10 @@ def _join_coplanar(surfaces: _Surfaces, chosen: list[int]) -> None:
 
 
 def _off_plane(one: np.ndarray, other: np.ndarray) -> float:
-    """Return the root mean square distance in traces from the common plane of two sets, of the set that fits worse."""
+    """Return the RMS distance, in traces, of two sets of points from their common plane: the larger of both values."""
     points = np.concatenate([one, other])
     design = np.column_stack([np.ones(len(points)), points[:, 0], points[:, 2]])
-    weight = np.repeat([1 / np.sqrt(len(one)), 1 / np.sqrt(len(other))], [len(one), len(other)])  # of both sets equal
+    weight = np.repeat([1 / np.sqrt(len(one)), 1 / np.sqrt(len(other))], [len(one), len(other)])  # equal for both sets
     plane = np.linalg.lstsq(design * weight[:, None], points[:, 1] * weight)[0]
     off = np.square(points[:, 1] - design @ plane)
     return float(np.sqrt(max(off[: len(one)].mean(), off[len(one) :].mean())))
@@ -255,17 +255,18 @@ def surface_table(sticks: pd.DataFrame, volume: DataArray, *, velocity: float = 
     sticks : DataFrame
         As `fault_sticks` returns them.
     volume : DataArray
-        The volume of the sticks, for its axes and its coordinates or bin size.
+        The volume of the sticks; its axes, and its coordinates or bin size, are used.
     velocity : float
         Velocity in m/s that converts two-way time to depth; not used for volumes in depth.
 
     Returns
     -------
     DataFrame
-        surface, sticks, lines, strike (degrees clockwise from north, 0 to 180; without coordinates, clockwise from the
-        direction of rising inline numbers), dip (degrees from the horizontal), area (m2), first and last inline,
-        crossline and time (or depth), likelihood. On fewer than three lines strike and area are NaN, and the dip is the
-        apparent dip on the section. All three are NaN if the spacing of lines is unknown.
+        Columns surface, sticks and lines (their numbers), strike (degrees clockwise from north, 0 to 180; without
+        coordinates, clockwise from the direction of rising inline numbers), dip (degrees from the horizontal), area
+        (m2), first and last inline, crossline and time (or depth), likelihood. For a surface on fewer than three lines,
+        strike and area are NaN, and the dip is the apparent dip on the section. Strike, dip and area are NaN if the
+        spacing of lines is unknown.
     """
     if not velocity > 0:
         raise ValueError(f"velocity is {velocity}; give a positive number of m/s.")
@@ -291,7 +292,7 @@ def surface_table(sticks: pd.DataFrame, volume: DataArray, *, velocity: float = 
 
 
 def _orientation(points: pd.DataFrame, places: np.ndarray, grid: MapGrid | MapLine) -> dict[str, Any]:
-    """Return lines, strike, dip and area of one surface."""
+    """Return ``lines`` (their number), ``strike``, ``dip`` and ``area`` of one surface."""
     sides = pd.Series({stick: direction_of(part) for stick, part in points.groupby("stick")})
     direction = int(sides.mean() > 0.5)
     of_direction = points["stick"].map(sides).to_numpy() == direction

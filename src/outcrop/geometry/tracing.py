@@ -18,7 +18,7 @@ THRESHOLD = 0.4  # default likelihood that at least one sample of a stick exceed
 
 
 def sticks_of(likelihood: np.ndarray, threshold: float = THRESHOLD) -> list[Stick]:
-    """Return the sticks of one section, from the highest likelihood on.
+    """Return the sticks of one section, the likeliest first.
 
     A stick is (samples, traces, likelihoods): arrays with one entry for each sample.
     """
@@ -28,9 +28,9 @@ def sticks_of(likelihood: np.ndarray, threshold: float = THRESHOLD) -> list[Stic
 
 @numba.njit(nogil=True, cache=True)
 def scan(likelihood: np.ndarray, slopes: np.ndarray, half: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest mean likelihood along a straight line through every sample, and the slope of this line.
+    """Return, for every sample, the largest mean likelihood along a straight line through it, and this line's slope.
 
-    The mean is weighted by a Gaussian that ends at two standard deviations, `half` samples up and down.
+    The mean is weighted by a Gaussian that ends at two standard deviations, `half` samples above and below.
     """
     n_samples, n_traces = likelihood.shape
     best, steepest = np.zeros_like(likelihood), np.zeros_like(likelihood)
@@ -58,7 +58,7 @@ def scan(likelihood: np.ndarray, slopes: np.ndarray, half: int) -> tuple[np.ndar
 
 
 def link(likelihood: np.ndarray, slope: np.ndarray, threshold: float) -> list[Stick]:
-    """Link ridge samples into sticks, starting from the highest likelihood; see `sticks_of`."""
+    """Link ridge samples into sticks, starting at the highest likelihood; see `sticks_of`."""
     taken = np.zeros(likelihood.shape, bool)
     free = ridges(likelihood) & (likelihood > 2 / 3 * threshold)
     seeds = np.argwhere(free & (likelihood > threshold))
@@ -86,7 +86,7 @@ def link(likelihood: np.ndarray, slope: np.ndarray, threshold: float) -> list[St
 
 
 def ridges(likelihood: np.ndarray) -> np.ndarray:
-    """Return whether the likelihood of each sample is the largest among five traces."""
+    """Return a mask of the samples whose likelihood is the largest among five neighbouring traces."""
     padded = np.pad(likelihood, ((0, 0), (2, 2)), constant_values=-1)
     n = likelihood.shape[1]
     left = np.maximum(padded[:, :n], padded[:, 1 : n + 1])
@@ -97,7 +97,7 @@ def ridges(likelihood: np.ndarray) -> np.ndarray:
 def _follow(
     sample: int, trace: int, way: int, free: np.ndarray, taken: np.ndarray, likelihood: np.ndarray, slope: np.ndarray
 ) -> dict[int, int]:
-    """Return sample -> trace of a stick from a sample on, downwards (way 1) or upwards (-1)."""
+    """Return a stick as sample -> trace, from a given sample on, downwards (`way` 1) or upwards (-1)."""
     n_samples, n_traces = free.shape
     found: dict[int, int] = {}
     course = slope[sample, trace]
@@ -133,7 +133,7 @@ def _body(likelihoods: np.ndarray) -> slice:
 
 
 def _peak_offset(likelihood: np.ndarray, samples: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the distance in traces from a maximum to the peak of the parabola through it and both adjacent traces."""
+    """Return the distance in traces from a maximum to the peak of a parabola through the maximum and its neighbours."""
     last = likelihood.shape[1] - 1
     left, middle, right = (likelihood[samples, np.clip(columns + k, 0, last)] for k in (-1, 0, 1))
     bend = left - 2 * middle + right

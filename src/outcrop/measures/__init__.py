@@ -1,1 +1,1 @@
-"""Similarity measures of patches, and the curvelet and steerable-pyramid transforms that they use."""
+"""Similarity measures for patches, and the curvelet and steerable-pyramid transforms that the measures use."""

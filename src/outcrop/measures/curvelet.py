@@ -54,12 +54,12 @@ class Curvelet:
 
     @property
     def shapes(self) -> list[list[tuple[int, int]]]:
-        """Shape of every coefficient array: a list over scales of lists over angles."""
+        """Shape of every coefficient array, as ``shapes[scale][angle]``."""
         halves = [[window.shape for window in scale] for scale in self.windows]
         return [half if len(half) == 1 else half + half for half in halves]
 
     def forward(self, x: Array) -> list[list[Array]]:
-        """Return the coefficients of an image or a stack: real arrays in a list over scales of lists over angles."""
+        """Return the coefficients of an image or a stack of images: real arrays, as ``coefficients[scale][angle]``."""
         return [
             [scale[0].real]
             if len(scale) == 1
@@ -84,7 +84,7 @@ class Curvelet:
             yield [fft.irfftn(band, s=self.shape, axes=(-2, -1), norm="ortho")]
 
     def adjoint(self, coefficients: list[list[Array]]) -> Array:
-        """Return the image or stack of coefficients; the inverse of `forward`, because the frame is tight."""
+        """Return the image or stack that has these coefficients; the inverse of `forward`, as the frame is tight."""
         first, xp = as_floats(coefficients[0][0])
         batch, fft = tuple(first.shape[:-2]), fourier(xp)
         spectrum = xp.zeros(
@@ -106,7 +106,7 @@ class Curvelet:
         return fft.ifftn(xp.reshape(spectrum, (*batch, *self.shape)), axes=(-2, -1), norm="ortho").real
 
     def _constants(self, xp: Any, like: Array) -> Any:
-        """Return the windows as arrays of the namespace, on the device and in the precision of `like`."""
+        """Return the windows as arrays of the namespace `xp`, with the device and precision of `like`."""
         if is_numpy(xp) and like.dtype == np.complex128:
             return self.windows
         return _cast(self.shape, xp, like.dtype, device(like))
@@ -122,7 +122,7 @@ def _cast(shape: tuple[int, int], xp: Any, dtype: Any, where: Any) -> Any:
 
 
 def falling(t: Array) -> Array:
-    """Return a smooth step from 1 (t <= 0) to 0 (t >= 1); its square and that of its mirror image sum to 1.
+    """Return a smooth step from 1 (t <= 0) to 0 (t >= 1); the squares of the step and of its mirror image sum to 1.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def _quadrant(
 
 
 def _wrap(window: np.ndarray, k1: np.ndarray, k2: np.ndarray, size: tuple[int, int]) -> Window:
-    """Wrap a window into a rectangle; phases centre image and coefficients, in place of two FFT shifts."""
+    """Wrap a window into a rectangle; its phases centre the image and the coefficients instead of two FFT shifts."""
     rows, columns = window.shape
     source = np.flatnonzero(window)
     k1, k2 = k1.ravel()[source], k2.ravel()[source]

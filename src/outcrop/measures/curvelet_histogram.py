@@ -1,4 +1,4 @@
-"""Similarity measure: distance of histograms of curvelet coefficients."""
+"""Similarity measure: distance between histograms of curvelet coefficients."""
 
 from math import prod, sqrt
 
@@ -18,7 +18,7 @@ class CurveletHistogram:
         Whether to standardise every patch to mean 0 and standard deviation 1 first, as the authors' code does; on F3
         the measure is better without it.
     finest : bool, optional
-        Whether to use the finest scale; by default only with fewer than four scales, as in the authors' code.
+        Whether to use the finest scale; by default only if there are fewer than four scales, as in the authors' code.
 
     Notes
     -----
@@ -34,7 +34,7 @@ class CurveletHistogram:
         self.finest = finest
 
     def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
-        """Return the coefficients: for each array size, an array of shape (n, n_arrays, n_coefficients)."""
+        """Return the coefficients: for each size of arrays, an array of shape (n_patches, n_arrays, n_coefficients)."""
         return describe_blocks(self._describe_block, as_floats(patches)[0], 32, workers=workers)
 
     def _describe_block(self, patches: Array) -> list[Array]:
@@ -53,7 +53,7 @@ class CurveletHistogram:
         return [xp.stack(arrays, axis=1) for arrays in by_size.values()]
 
     def compare(self, a: list[Array], b: list[Array]) -> Array:
-        """Return the distance of all pairs, shape (n_a, n_b)."""
+        """Return the distances of all pairs of patches, shape (n_a, n_b)."""
         xp = array_namespace(a[0])
         side = 16 if is_numpy(xp) else block_side(xp, sum(x.shape[1] * x.shape[2] for x in a))
         return all_pairs(squared_chord, a, b, side=side)
@@ -77,7 +77,7 @@ def nice(width: Array) -> Array:
 
 
 def histogram(x: Array, left: Array, width: Array, bins: Array) -> Array:
-    """Count values of the last axis in half-open bins, the last one closed; values outside are dropped."""
+    """Count the values along the last axis in half-open bins, the last bin closed; values outside are dropped."""
     xp = array_namespace(x)
     most = int(xp.max(bins)) + 1  # an extra bin for dropped values
     place = (x - left) / width
@@ -90,7 +90,7 @@ def histogram(x: Array, left: Array, width: Array, bins: Array) -> Array:
 
 
 def squared_chord(a: list[Array], b: list[Array]) -> Array:
-    """Return the squared-chord distance of all pairs of coefficient lists, with bins chosen for each pair."""
+    """Return the squared-chord distances of all pairs of patches, given their coefficients; bins differ by pair."""
     xp = array_namespace(a[0])
     function = (compiled_pairs(_chord_loops) if is_numpy(xp) else None) or _chord
     total = sum(function(x, y) for x, y in zip(a, b, strict=True))
@@ -98,7 +98,7 @@ def squared_chord(a: list[Array], b: list[Array]) -> Array:
 
 
 def _chord(x: Array, y: Array) -> Array:
-    """Return the distance of all pairs for one list entry of `squared_chord`."""
+    """Return the distances of all pairs of patches for one array size; see `squared_chord`."""
     xp = array_namespace(x)
     x, y = x[:, None, ...], y[None, ...]
     both = x + y

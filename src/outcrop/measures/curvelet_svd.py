@@ -1,4 +1,4 @@
-"""The paper's measure: effective singular values of the curvelet coefficients."""
+"""The similarity measure of the paper: effective singular values of curvelet coefficients."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ class CurveletSVD:
         self.finest = finest
 
     def describe(self, patches: Array, *, workers: int | None = None) -> Array:
-        """Return features of a stack of patches, shape (n, n_singular_values); 500 values for 99 x 99 patches."""
+        """Return the descriptors of patches, shape (n, n_singular_values); 500 values for a patch of 99 x 99."""
         patches, xp = as_floats(patches)
         size = 32 if is_numpy(xp) else 512  # a GPU needs large batches, limited by its memory
         return describe_blocks(self._describe_block, patches, size, workers=workers)[0]
@@ -73,12 +73,12 @@ class CurveletSVD:
         return [effective(values, self.lengths(frame)) if self.truncate else values]
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Return the similarity of all pairs of features, shape (n_a, n_b), from 0 to 1."""
+        """Return the similarities of all pairs of descriptors, shape (n_a, n_b), from 0 to 1."""
         return bray_curtis(a, b)
 
 
 def singular_values_of_each(stacks: list[Array], xp: Any) -> list[Array]:
-    """Return singular values of several stacks of matrices; on a GPU, stacks with equally many are solved together."""
+    """Return singular values of several stacks of matrices; a GPU solves stacks with equally many values together."""
     if is_numpy(xp) or on_cpu(stacks[0]):
         return [singular_values(stack, xp) for stack in stacks]
     found: list[Array] = [None] * len(stacks)
@@ -100,13 +100,13 @@ def singular_values(matrices: Array, xp: Any) -> Array:
 
 
 def _gram(matrices: Array, xp: Any) -> Array:
-    """Return the smaller Gram matrix of each matrix, in float64."""
+    """Return the smaller of the two Gram matrices of each matrix, in float64."""
     m = xp.astype(matrices, xp.float64)
     return m @ m.mT if m.shape[-2] <= m.shape[-1] else m.mT @ m
 
 
 def _roots(values: Array, xp: Any) -> Array:
-    """Return square roots of ascending eigenvalues, the largest first; 0 for negative eigenvalues (rounding)."""
+    """Return the square roots of ascending eigenvalues, the largest first; 0 for values negative by rounding."""
     values = xp.flip(values, axis=-1)
     return xp.where(values > 0, values, xp.zeros_like(values)) ** 0.5
 

@@ -22,8 +22,8 @@ def discontinuity(sections: Array) -> Array:
 
     Notes
     -----
-    The phase of the analytic signal gives the dip, which selects one of four 3 x 3 neighbourhoods: 0, 45, -45 or 90
-    degrees.
+    The phase of the analytic signal gives the dip, which selects one of four neighbourhoods of 3 x 3 samples, for dips
+    of 0, 45, -45 and 90 degrees.
     """
     sections, xp = as_floats(sections)
     signal = analytic(sections - xp.mean(sections, axis=(-2, -1), keepdims=True))
@@ -42,7 +42,7 @@ def discontinuity(sections: Array) -> Array:
 
 
 def analytic(sections: Array) -> Array:
-    """Return the complex trace: a section and, as imaginary part, the Hilbert transform of every column."""
+    """Return complex traces: the section as real part, the Hilbert transform of every column as imaginary part."""
     xp = array_namespace(sections)
     n, fft = sections.shape[-2], fourier(xp)
     keep = np.where(np.arange(n) <= n / 2, 2.0, 0.0)  # double the positive frequencies, but not zero and the highest
@@ -52,7 +52,7 @@ def analytic(sections: Array) -> Array:
 
 
 def _semblance(neighbours: list[list[Array]], xp: Any) -> Array:
-    """Return the energy of the mean of neighbouring traces divided by the mean of their energies, over time."""
+    """Return the semblance: energy of the mean of neighbouring traces, divided by the mean of their energies."""
     stacked = sum(xp.abs(sum(row)) ** 2 for row in neighbours) / 3
     energy = sum(xp.abs(x) ** 2 for row in neighbours for x in row)
     return xp.where(energy > 0, stacked / xp.where(energy > 0, energy, xp.ones_like(energy)), xp.ones_like(energy))

@@ -1,7 +1,7 @@
 """Eigenvalues of many small symmetric matrices, on a GPU with the fastest batched solver that is installed.
 
-torch batches matrices of up to 32 rows and solves larger ones one by one; XLA (jax) and the newest routine of cuSOLVER
-(cupy) batch larger ones too.
+torch solves matrices of up to 32 rows in batches and larger matrices one by one; XLA (jax) and the newest routine of
+cuSOLVER (cupy) solve larger matrices in batches too.
 """
 
 import os
@@ -34,7 +34,7 @@ def symmetric_eigenvalues(matrices: Array, xp: Any) -> Array:
 
 @lru_cache(maxsize=1)
 def batched_solver() -> Callable[[Array], Array] | None:
-    """Return a function that solves a stack of torch matrices on a GPU at once; None if neither package is there."""
+    """Return a function that solves a stack of torch matrices on a GPU at once; None if jax and cupy are missing."""
     for make in (_jax, _cupy):
         try:
             return make()
@@ -57,7 +57,7 @@ def _jax() -> Callable[[Array], Array]:
     solve = jax.jit(jax.numpy.linalg.eigvalsh)
 
     def solved(matrices: Array) -> Array:
-        """Return eigenvalues; both libraries wait, because neither knows when the other has read shared memory."""
+        """Return eigenvalues; each library waits for the other, because they share memory."""
         stream, matrices = torch.cuda.current_stream(matrices.device), matrices.contiguous()
         stream.synchronize()
         with jax.enable_x64(True):

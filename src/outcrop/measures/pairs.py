@@ -1,4 +1,4 @@
-"""Compute distances and similarities of all pairs of two stacks, block by block."""
+"""Distances and similarities of all pairs of items of two stacks, computed block by block."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -14,7 +14,7 @@ from outcrop.parallel import map_blocks, spans
 
 
 def bray_curtis(a: Array, b: Array) -> Array:
-    """Return the Bray-Curtis similarity of all pairs of non-negative rows: 1 - sum(|a - b|) / sum(a + b)."""
+    """Return the Bray-Curtis similarities of all pairs of rows, none negative: 1 - sum(|a - b|) / sum(a + b)."""
     xp = array_namespace(a)
     total = xp.sum(a, axis=-1)[:, None] + xp.sum(b, axis=-1)[None, :]
     difference = all_pairs(city_block, [a], [b], side=256 if is_numpy(xp) else 4096)
@@ -25,7 +25,7 @@ def bray_curtis(a: Array, b: Array) -> Array:
 def describe_blocks(
     function: Callable[[Array], list[Array]], patches: Array, size: int, *, workers: int | None = None
 ) -> list[Array]:
-    """Describe a stack by arrays, `size` patches at a time in threads; for torch, more at a time in one thread."""
+    """Apply `function` to a stack, `size` patches at a time in threads; for torch, more patches in one thread."""
     xp, n = array_namespace(patches), patches.shape[0]
     blocks = spans(n, size if is_numpy(xp) else 8 * size)
     mapped = partial(map_blocks, workers=workers) if is_numpy(xp) else map
@@ -42,7 +42,7 @@ def describe_blocks(
 def all_pairs(
     function: Callable[[list[Array], list[Array]], Array], a: list[Array], b: list[Array], *, side: int
 ) -> Array:
-    """Return a symmetric function of all pairs, in blocks of `side` x `side` pairs; half of them if `a` is `b`."""
+    """Return a symmetric function of all pairs, by blocks of `side` x `side`; only half the blocks if `a` is `b`."""
     xp = array_namespace(a[0])
     same = all(x is y for x, y in zip(a, b, strict=True))
     rows, columns = spans(a[0].shape[0], side), spans(b[0].shape[0], side)
@@ -60,7 +60,7 @@ def all_pairs(
 
 @lru_cache
 def compiled_pairs(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray] | None:
-    """Compile loops over NumPy arrays, five to ten times faster than vectorised code; None if numba is missing."""
+    """Compile a function with loops over NumPy arrays, five to ten times faster than NumPy; None without numba."""
     try:
         import numba
     except ImportError:
@@ -70,12 +70,12 @@ def compiled_pairs(function: Callable[..., np.ndarray]) -> Callable[..., np.ndar
 
 
 def block_side(xp: Any, numbers: int, *, budget: int = 2**17) -> int:
-    """Return the side of blocks of pairs whose intermediate arrays fit the cache of a core, or keep a GPU busy."""
+    """Return how many items per side a block of pairs has, so that arrays fit a core's cache or keep a GPU busy."""
     return max(1, isqrt((budget if is_numpy(xp) else 2**24) // numbers))
 
 
 def euclidean(a: Array, b: Array) -> Array:
-    """Return the Euclidean distance of all pairs of rows of two one-array lists, by one product in float64."""
+    """Return the Euclidean distances of all pairs of rows; `a` and `b` are lists that hold one array."""
     (a,), (b,) = a, b
     xp, dtype = array_namespace(a), a.dtype
     centre = xp.mean(xp.astype(b, xp.float64), axis=0)  # shorter vectors, less rounding
@@ -87,7 +87,7 @@ def euclidean(a: Array, b: Array) -> Array:
 
 
 def city_block(a: Array, b: Array) -> Array:
-    """Return the sum of absolute differences of all pairs, over all axes but the first."""
+    """Return the sums of absolute differences of all pairs of rows; `a` and `b` are lists that hold one array."""
     xp = array_namespace(a[0])
     a, b = (xp.reshape(x[0], (x[0].shape[0], -1)) for x in (a, b))
     if is_numpy(xp):

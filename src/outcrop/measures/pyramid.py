@@ -16,7 +16,7 @@ from outcrop.measures.curvelet import frequencies
 
 
 class Filter(NamedTuple):
-    """Filters of one level: the frequencies of the image that they use, and their weights."""
+    """Filters of one level: the frequencies of the image that the filters use, and their weights."""
 
     shape: tuple[int, int]  # shape of the bands
     source: np.ndarray  # position in the flattened spectrum of the image, per frequency of the band
@@ -57,7 +57,7 @@ class SteerablePyramid:
         self.plan: Plan = ((int(shape[0]), int(shape[1])), levels, orientations, decimate)
 
     def forward(self, x: Array) -> tuple[Array, list[Array], Array]:
-        """Return high-pass residual, complex bands (..., orientations, rows, columns) per level, low-pass residual."""
+        """Return (high-pass residual, list of complex bands of each level, low-pass residual)."""
         high, *bands, low = self._filtered(x, slice(None))
         return high[..., 0, :, :].real, bands, low[..., 0, :, :].real
 
@@ -91,7 +91,7 @@ def max_levels(shape: tuple[int, int]) -> int:
 
 @lru_cache(maxsize=32)
 def _cast(plan: Plan, xp: Any, dtype: Any, where: Any) -> list[tuple[tuple[int, int], Array, Array]]:
-    """Return the filters as arrays of a namespace, on a device and in a precision."""
+    """Return the filters as arrays of a namespace, with a given device and precision."""
     like = xp.zeros(1, dtype=dtype, device=where)
     return [
         (f.shape, constant(xp, f.source, like=like), constant(xp, f.weight, like=like, dtype=dtype))
@@ -117,7 +117,7 @@ def _filters(shape: tuple[int, int], levels: int, orientations: int, decimate: b
 
 
 def _steer(angle: np.ndarray, orientations: int) -> Array:
-    """Return the angular factor of every oriented band; one-sided, so that the bands are analytic."""
+    """Return the angular factor of every oriented band: 0 for half of the directions, so that bands are analytic."""
     order = orientations - 1
     gain = 2**order * factorial(order) / sqrt(orientations * factorial(2 * order))
     turned = angle - pi * np.arange(orientations)[:, None, None] / orientations
@@ -125,7 +125,7 @@ def _steer(angle: np.ndarray, orientations: int) -> Array:
 
 
 def _crop(weight: np.ndarray, size: tuple[int, int]) -> Filter:
-    """Restrict filters to the frequencies of bands of a given size."""
+    """Restrict filters to the frequencies that bands of a given size hold."""
     rows, columns = weight.shape[-2:]
     source = np.add.outer(frequencies(size[0]) % rows * columns, frequencies(size[1]) % columns).ravel()
     return Filter(size, source, weight.reshape(len(weight), -1)[:, source])

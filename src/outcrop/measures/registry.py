@@ -1,4 +1,4 @@
-"""Find similarity measures by name, and compare two stacks of patches."""
+"""Similarity measures by name, and the comparison of two stacks of patches."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +15,7 @@ from outcrop.measures.structural import CWSSIM, STSIM, SeiSIM
 
 
 class PatchEncoder:
-    r"""Similarity of descriptors from a net that was pretrained on synthetic sections; not in the paper.
+    r"""Similarity of descriptors that a net, pretrained on synthetic sections, computes; not in the paper.
 
     Notes
     -----
@@ -35,11 +35,11 @@ class PatchEncoder:
         return constant(xp, found, like=patches, dtype=patches.dtype)
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Return the similarity of all pairs of descriptors, shape (n_a, n_b), from 0 to 1."""
+        """Return the similarities of all pairs of descriptors, shape (n_a, n_b), from 0 to 1."""
         return bray_curtis(a, b)
 
     def blocks(self, size: tuple[int, int]) -> list[int]:
-        """Return the lengths of the blocks of a descriptor, here one block; refuse patches that are too small."""
+        """Return the lengths of the blocks of a descriptor, here one block; raise if patches are too small."""
         patch_encoder.check_size(size)
         return [patch_encoder.LENGTH]
 
@@ -59,7 +59,7 @@ class Euclidean:
         return xp.reshape(patches, (patches.shape[0], prod(patches.shape[1:])))
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Return the distance of all pairs, shape (n_a, n_b)."""
+        """Return the distances of all pairs of patches, shape (n_a, n_b)."""
         return all_pairs(euclidean, [a], [b], side=256 if is_numpy(array_namespace(a)) else 4096)
 
 
@@ -89,7 +89,7 @@ DEFAULT = "encoder"  # measure of an index by default
 
 
 def indexed_measure(options: dict[str, Any]) -> Any:
-    """Return the measure of an index; ``curvelet-svd`` takes the options ``truncate`` and ``finest``."""
+    """Return the measure of an index from its options; ``curvelet-svd`` has the options ``truncate`` and ``finest``."""
     name = options.get("measure") or DEFAULT
     if name not in INDEXED:
         raise ValueError(f"Measure {name!r} cannot be used for an index; choose one of {', '.join(INDEXED)}.")
@@ -113,7 +113,8 @@ def similarity(a: Array, b: Array, measure: str = "curvelet-svd", **parameters: 
     Returns
     -------
     array, shape (n_a, n_b)
-        Higher is more similar. Distances are divided by the largest of their row and subtracted from 1.
+        Higher is more similar. Distances become similarities: each is divided by the largest distance of its row and
+        subtracted from 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Structural similarity: CW-SSIM, STSIM and SeiSIM on the bands of a steerable pyramid."""
+"""Structural similarity measures CW-SSIM, STSIM and SeiSIM, on the bands of a steerable pyramid."""
 
 from functools import partial
 from itertools import combinations
@@ -23,7 +23,7 @@ class CWSSIM:
         Levels of the steerable pyramid, of which the last is compared; reduced to the maximum for the patch size. The
         authors use 6 levels; patches of 99 x 99 allow 4.
     orientations : int
-        Number of oriented bands of that level.
+        Number of oriented bands of the compared level.
 
     Notes
     -----
@@ -66,11 +66,12 @@ class STSIM:
     Notes
     -----
     The similarity of two patches in a window of a band is :math:`(l\, c\, c_{01}\, c_{10})^{1/4}`, where with means
-    :math:`\mu` and :math:`\mu'` :math:`l = (2 \mu \mu' + C) / (\mu^2 + \mu'^2 + C)`, c is the same of the standard
-    deviations, and :math:`c_{01} = 1 - |\rho - \rho'| / 2` compares the correlations of horizontal neighbours,
-    :math:`c_{10}` of vertical ones. The mean over windows, then over bands, is STSIM-1. STSIM-2 counts as further bands
-    the pairs of bands of one level, and of one direction on adjacent levels: :math:`1 - |\rho - \rho'| / 2` of the
-    correlations of their magnitudes. C is 0.001 for pixels from 0 to 255, so patches are scaled up from [0, 1].
+    :math:`\mu` and :math:`\mu'` :math:`l = (2 \mu \mu' + C) / (\mu^2 + \mu'^2 + C)`, c is the same expression with
+    standard deviations, :math:`c_{01} = 1 - |\rho - \rho'| / 2` compares the correlations :math:`\rho` of horizontal
+    neighbours, and :math:`c_{10}` compares those of vertical neighbours. The mean over windows, then over bands, is
+    STSIM-1. STSIM-2 counts pairs of bands as further bands: pairs of one level, and pairs of one direction on adjacent
+    levels. The similarity of such a pair is :math:`1 - |\rho - \rho'| / 2` with the correlations of the two bands'
+    magnitudes. C is 0.001 for pixels from 0 to 255, so patches are scaled up from [0, 1].
     """
 
     distance = False
@@ -82,7 +83,7 @@ class STSIM:
         self.orientations = orientations
 
     def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
-        """Return statistics of bands (n, 6, bands, windows) and, with `cross`, correlations (n, pairs, windows)."""
+        """Return a list: statistics (n, 6, bands, windows) and, with `cross`, correlations (n, pairs, windows)."""
         return describe_blocks(self._describe_block, as_floats(patches)[0], 8, workers=workers)
 
     def _describe_block(self, patches: Array) -> list[Array]:
@@ -113,8 +114,8 @@ class STSIM:
 class SeiSIM:
     """Seismic similarity: texture (STSIM-1) times geology (discontinuity maps), after Long, Wang, AlRegib (2015).
 
-    The paper does not state how the two are combined. **The geometric mean, and the attribute (dip-guided semblance,
-    compared like a band of STSIM-1), are our interpretation.**
+    The paper does not state how texture and geology are combined. **The geometric mean, and the attribute (dip-guided
+    semblance, compared like a band of STSIM-1), are our interpretation.**
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ class SeiSIM:
         self.texture = STSIM(window=window, levels=levels, orientations=orientations)
 
     def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
-        """Return the statistics of bands as in `STSIM`, then those of the discontinuity map, shape (n, 6, 1, 1)."""
+        """Return a list: statistics of bands as in `STSIM`, and of the discontinuity map, shape (n, 6, 1, 1)."""
         patches, _ = as_floats(patches)
         geology = partial(statistics, window="global", stabilizer=1e-6)
         maps = describe_blocks(lambda x: [geology(discontinuity(x)[:, None, ...] + 0j)], patches, 32, workers=workers)
@@ -142,7 +143,7 @@ class SeiSIM:
 
 
 def coherence(a: Array, b: Array) -> Array:
-    """Return the CW-SSIM of all pairs of two stacks of complex bands (n, bands, rows, columns), at least 7 x 7."""
+    """Return the CW-SSIM of all pairs of two stacks of complex bands, shape (n, bands, rows >= 7, columns >= 7)."""
     (a,), (b,) = a, b
     xp = array_namespace(a)
     rows, columns = a.shape[-2:]
@@ -179,7 +180,7 @@ def _energies(band: Array, xp: Any) -> Array:
 
 
 def statistics(bands: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
-    """Return mean, standard deviation and complex correlations of neighbours in every window of bands.
+    """Return mean, standard deviation and complex correlations of neighbouring coefficients in every window of bands.
 
     Parameters
     ----------
@@ -193,7 +194,8 @@ def statistics(bands: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
     Returns
     -------
     array, shape (n, 6, n_bands, n_windows)
-        Real and imaginary parts of correlations are separate.
+        The six statistics: mean, standard deviation, and real and imaginary part of the horizontal and of the vertical
+        correlation.
     """
     xp = array_namespace(bands)
     size = _window_size(bands, window)
@@ -215,7 +217,7 @@ def statistics(bands: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
 
 
 def cross_correlations(magnitudes: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
-    """Return the correlations of magnitudes, per window, of bands of one level or of one direction on adjacent levels.
+    """Return correlations of band magnitudes, for pairs of one level and of one direction on adjacent levels.
 
     Parameters
     ----------
@@ -286,7 +288,7 @@ def _along(x: Array, axis: int, start: int, length: int) -> Array:
 
 
 def agreement(a: Array, b: Array, *, stabilizer: float = 1e-3) -> Array:
-    """Return the fourth root of l c c01 c10 of all pairs of `statistics`, averaged over windows, summed over bands."""
+    """Return STSIM-1 of all pairs of `statistics`: means over windows (see `STSIM`), summed over bands."""
     xp, n_windows = array_namespace(a), a.shape[3]
     x = xp.reshape(a, (a.shape[0], 6, a.shape[2] * n_windows))
     y = x if a is b else xp.reshape(b, (b.shape[0], 6, b.shape[2] * n_windows))

@@ -1,4 +1,4 @@
-"""Figures: each function draws on given matplotlib axes, or on new ones, and returns them."""
+"""Figures: most functions draw on given matplotlib axes, or on new ones, and return these axes."""
 
 from outcrop.plots.charts import confusion, convergence, evolution, gallery, purity_curves, similarity_curves
 from outcrop.plots.colours import COLOURS, EXTRA, colours

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def confusion(matrix: npt.ArrayLike, classes: Sequence[str], *, ax: Canvas = None) -> Axes:
-    """Draw a confusion matrix: the share of the samples of each true class (row) with each label (column)."""
+    """Draw a confusion matrix: of the samples of each true class (row), the share with each label (column)."""
     ax = ax or new_axes(figsize=(1.2 * len(classes) + 2.5, len(classes) + 1.5))
     counts = np.asarray(matrix, float)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -36,7 +36,7 @@ def confusion(matrix: npt.ArrayLike, classes: Sequence[str], *, ax: Canvas = Non
 
 
 def convergence(mapper: Any, *, ax: Canvas = None) -> Axes:
-    """Draw the objective of a fitted `LabelMapper` by iteration, and the part that each of its two updates lowers."""
+    """Draw the objective of a fitted `LabelMapper` by iteration, and the parts of the two updates."""
     ax = ax or new_axes(figsize=(7, 4))
     curves = mapper.objective_, *mapper.objective_parts_.T
     for name, curve in zip(("overall", "atoms", "coefficients"), curves, strict=True):
@@ -80,10 +80,10 @@ def evolution(patches: np.ndarray, labels: npt.ArrayLike, classes: Iterable[str]
 def gallery(
     patches: np.ndarray, table: pd.DataFrame, *, palette: Palette = None, figure: Figure | None = None
 ) -> Figure:
-    """Draw patches class by class, each with its row (the number for accept and reject) and its weight.
+    """Draw patches class by class, each with its row (the number that accept and reject use) and its weight.
 
-    The weight is the estimated probability that a patch shows its class. If all weights are 1, because none was
-    estimated, the similarity is drawn instead.
+    The weight is the estimated probability that a patch shows its class. If all weights are 1, because no probability
+    was estimated, the similarity is written instead.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def gallery(
 
 
 def similarity_curves(weak: WeakLabels, *, palette: Palette = None, ax: Canvas = None) -> Axes:
-    """Draw similarity by rank for every class; a dot marks the suggested number of patches, a line the number used."""
+    """Draw similarity by rank for every class; a dot marks the suggested number of patches, a line the used number."""
     ax = ax or new_axes(figsize=(7, 4))
     shades = colours(list(weak.curves), palette)
     for name, curve in weak.curves.items():
@@ -134,7 +134,7 @@ def similarity_curves(weak: WeakLabels, *, palette: Palette = None, ax: Canvas =
 
 
 def purity_curves(curves: Mapping[str, np.ndarray], *, ax: Canvas = None) -> Axes:
-    """Draw the purity of the retrieved patches up to each rank, for every class.
+    """Draw, for every class, the share of the retrieved patches up to each rank that show the class.
 
     Parameters
     ----------

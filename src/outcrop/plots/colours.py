@@ -23,7 +23,8 @@ def colours(classes: Sequence[str], chosen: Any = None) -> dict[str, str]:
     classes : sequence of str
         Names of the classes.
     chosen : dict, optional
-        Class -> colour, like ``Job.palette``. Other types, such as the list of colours in a Zarr file, are ignored.
+        Class -> colour, like ``Job.palette``. A value that is not a dict, such as the list of colours in a Zarr file,
+        is ignored.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Figures and axes without a window."""
+"""Helpers for figures without a window, and for the axes and legends of sections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AXES = ("inline", "crossline", "time", "depth")
 
 
 def frame(line: DataArray) -> dict[str, Any]:
-    """Return the options of ``imshow`` that draw a section in survey labels, time downwards, or a slice as a map."""
+    """Return options for ``imshow`` that draw a section with time downwards, or a slice as a map."""
     x, t = (line[name].values for name in line.dims)
     dx, dt = spacing(x), spacing(t)
     ends = t[-1] + dt / 2, t[0] - dt / 2
@@ -33,18 +33,18 @@ def frame(line: DataArray) -> dict[str, Any]:
 
 
 def oriented(line: DataArray) -> DataArray:
-    """Return a section with its horizontal axis first: for a time or depth slice the crosslines."""
+    """Return a section with its horizontal axis first, which is the crossline axis for a time or depth slice."""
     return line.transpose("crossline", "inline") if set(line.dims) == {"inline", "crossline"} else line
 
 
 def section_of(line: DataArray) -> tuple[int, float]:
-    """Return the direction of a section (0 inline, 1 crossline, 2 time or depth) and its survey label."""
+    """Return the direction of a section (0 inline, 1 crossline, 2 slice), and its line number, time or depth."""
     fixed = next(name for name in AXES if name in line.coords and name not in line.dims)
     return min(AXES.index(fixed), 2), line[fixed].item()
 
 
 def time_label(line: DataArray) -> str:
-    """Return the text of the vertical axis of a section, with its unit."""
+    """Return the text to write at the vertical axis of a section, with the unit."""
     name = str(line.dims[1])
     if name not in AXES[2:]:
         return name
@@ -54,7 +54,7 @@ def time_label(line: DataArray) -> str:
 
 
 def spacing(axis: np.ndarray) -> float:
-    """Return the distance between neighbouring labels of an axis."""
+    """Return the step between the first two values on an axis; 1 for a single value."""
     return float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
 
 

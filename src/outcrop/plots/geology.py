@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def horizons(line: DataArray, surfaces: Sequence[DataArray], *, palette: Palette = None, ax: Canvas = None) -> Axes:
-    """Draw a section with tops (solid) and bases (dashed) of geobodies in the colours of their classes.
+    """Draw a section with tops (solid) and bases (dashed) of geobodies, in the colours of their classes.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def horizons(line: DataArray, surfaces: Sequence[DataArray], *, palette: Palette
 
 
 def horizon_map(surface: DataArray, *, ax: Canvas = None) -> Axes:
-    """Draw the top or base of a geobody as a map with contours, shallow parts light."""
+    """Draw the top or base of a geobody as a map with contours; shallow parts are light."""
     ax = ax or new_axes(figsize=(7, 5))
     surface = surface.transpose("inline", "crossline")
     x, y = surface["crossline"].values, surface["inline"].values
@@ -64,9 +64,9 @@ def sticks(
     palette: Palette = None,
     ax: Canvas = None,
 ) -> Axes:
-    """Draw fault sticks over a section: likelier sticks wider and more opaque, accepted sticks outlined.
+    """Draw fault sticks over a section; likelier sticks are wider and more opaque, accepted sticks are outlined.
 
-    A thin line connects the points at which sticks of other sections cross this section or slice.
+    Thin lines connect the points at which sticks picked on other sections cross this section or slice.
 
     Parameters
     ----------

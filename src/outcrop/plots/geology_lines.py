@@ -47,7 +47,7 @@ def draw_horizons(ax: Axes, line: DataArray, surfaces: Sequence[DataArray], pale
 def draw_geology(
     ax: Axes, line: DataArray, table: pd.DataFrame | None, surfaces: Sequence[DataArray], palette: Palette
 ) -> None:
-    """Draw sticks, tops and bases over a section, and add the tops and bases to its legend."""
+    """Draw sticks, tops and bases over a section, and add the tops and bases to the section's legend."""
     if table is not None:
         draw_sticks(ax, line, table)
     if len(surfaces):

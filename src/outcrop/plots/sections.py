@@ -29,7 +29,7 @@ def section(
     palette: Palette = None,
     ax: Canvas = None,
 ) -> Axes:
-    """Draw one inline or crossline in grey, time downwards, optionally with boxes of retrieved patches.
+    """Draw one inline or crossline in grey, time downwards; optionally outline retrieved patches.
 
     A time or depth slice is drawn as a map, with inline numbers rising upwards.
 
@@ -38,11 +38,11 @@ def section(
     line : DataArray, two dimensions
         For instance ``volume.sel(inline=310)`` or ``volume.sel(time=1200)``.
     weak : WeakLabels, optional
-        Draw the boxes of the retrieved patches on this line; needs `size`.
+        Retrieved patches; those on this line are outlined. Requires `size`.
     size : (int, int), optional
         Height and width of the patches, in samples.
     gain : float
-        Contrast; with 2, amplitudes half as large are already black and white.
+        Contrast; with 2, half of the largest drawn amplitude is already black or white.
     palette : dict, optional
         Class -> colour.
     """
@@ -73,7 +73,8 @@ def labelled_section(line: DataArray, labels: Dataset, *, truth: DataArray | Non
         For instance ``volume.sel(inline=310)``.
     labels : Dataset
         ``label`` and ``confidence`` of the same line, as `label_volume` returns them. ``attrs["colours"]`` (class ->
-        colour) replaces standard colours; the title states ``attrs["min_confidence"]``.
+        colour) replaces the standard colours; the title states ``attrs["min_confidence"]``, the limit below which
+        labels are uncertain.
     truth : DataArray, optional
         Expert labels of the line, drawn above; ``attrs["classes"]`` names their codes.
     """
@@ -100,7 +101,7 @@ def overlay(
     opacity: float = 0.5,
     ax: Canvas = None,
 ) -> Axes:
-    """Draw the codes of a label volume over a section: uncertain samples grey, unlabelled samples transparent."""
+    """Draw the class codes of a label volume over a section, uncertain samples grey, unlabelled samples transparent."""
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Patch
 

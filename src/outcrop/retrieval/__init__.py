@@ -1,1 +1,1 @@
-"""Index patches on disk, search the index, rank patches with feedback, and audit results."""
+"""Index of patches on disk, search in the index, ranking of patches with verdicts, and audit of results."""

@@ -7,18 +7,18 @@ import numpy as np
 from outcrop.patches.grid import PatchGrid
 from outcrop.volumes.neighbours import NEAR
 
-AHEAD = 4  # rows sorted at first, as a multiple of the requested number
+AHEAD = 4  # number of rows sorted at first, as a multiple of the requested number
 OVERLAP_PENALTY, BACKGROUND_PENALTY = (
     0.2,
     1.0,
-)  # penalty on the value of a patch that covers a chosen one, as factor of the overlap
+)  # penalty on the value of a patch that overlaps a chosen patch, per share of overlap; second for the background
 ACCEPTED_BONUS = (
     2.0  # added to the value of accepted patches, which then come first; larger than any share or similarity
 )
 
 
 class Overlap:
-    """Overlap of patches with one of them on the same line or on lines up to 250 m away; see `PatchGrid.metres`.
+    """Overlap of patches with one given patch, on its line and on lines up to 250 m away; see `PatchGrid.metres`.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Overlap:
         self.corners, self.size = places[:, 2:], np.array([grid.size[1], grid.size[0]])
 
     def __call__(self, i: int) -> np.ndarray:
-        """Return the share of every patch that overlaps patch `i`."""
+        """Return, for every patch, the share of its area that overlaps patch `i`."""
         near = (self.direction == self.direction[i]) & (np.abs(self.metres - self.metres[i]) <= NEAR)
         gaps = np.ones(self.corners.shape, np.float32)  # in patch sizes
         gaps[near] = np.abs(self.corners[near] - self.corners[i]) / self.size
@@ -43,9 +43,10 @@ class Overlap:
 def choose(
     values: np.ndarray, counts: Sequence[int], overlap: Callable[[int], np.ndarray], *, penalties: Sequence[float]
 ) -> list[np.ndarray]:
-    """Choose rows of high values for every request, each for one request only and spread over the survey.
+    """Choose rows with high values for every request; each row serves one request, and overlap is penalised.
 
-    A row is chosen for the request with its highest value; for another request only if that one runs out of rows.
+    A request is a class or one of its exemplars. A row is chosen for the request for which its value is highest; for
+    another request only if that request has no other rows left.
 
     Parameters
     ----------
@@ -54,9 +55,9 @@ def choose(
     counts : sequence of int
         Number of rows for each request.
     overlap : callable
-        ``overlap(row)`` returns the share of every patch that overlaps that row, shape (n,).
+        ``overlap(row)`` returns, for every patch, the share of its area that overlaps the patch `row`, shape (n,).
     penalties : sequence of float
-        For each request, the penalty on the value of a row that lies entirely over a chosen one.
+        For each request, the penalty on the value of a row whose patch coincides with a chosen patch.
 
     Returns
     -------
@@ -87,7 +88,7 @@ def choose(
 
 
 def assign(similarity: np.ndarray, counts: Sequence[int], *, whole: bool = False) -> list[np.ndarray]:
-    """Choose the most similar rows for every request; each row goes to the request it is most similar to.
+    """Choose the most similar rows for every request; each row serves the request that it resembles most.
 
     Parameters
     ----------
@@ -96,7 +97,8 @@ def assign(similarity: np.ndarray, counts: Sequence[int], *, whole: bool = False
     counts : sequence of int
         Number of rows for each request.
     whole : bool
-        Whether to sort all rows at once; by default the first ones, and all rows only if those are too few.
+        Whether to sort all rows at once; by default only as many as needed are sorted at first, and all rows if these
+        are too few.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Estimate the quality of a result from a few random questions: stratified drawing, estimates with intervals."""
+"""Quality of a result, estimated from a few random questions: stratified drawing, estimates with intervals."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from outcrop.parallel import one_blas_thread
 
 GROUPS = 4  # groups per class; similar members tend to be right or wrong together, so few answers represent many
-BEFORE = 0.5  # number of prior answers for every group
+BEFORE = 0.5  # weight of the prior of every group, in answers
 LEVEL = 0.95  # confidence level of intervals
 DRAWS = 4000  # random draws of the shares of true classes, for an interval of IoU
 SPREAD = 0.7  # prior standard deviation of a shift of logits
@@ -21,7 +21,7 @@ PRIOR = 0.5  # added to sums of squares and degrees of freedom of both variances
 
 
 class Estimate(NamedTuple):
-    """A share, its 95 % interval, and the number of answers behind it."""
+    """An estimated share, its 95 % interval, and the number of answers from which both were computed."""
 
     share: float
     low: float
@@ -40,7 +40,7 @@ def similar_groups(descriptors: np.ndarray, confidence: np.ndarray) -> np.ndarra
     Returns
     -------
     array of int, shape (n_patches,)
-        Group of each patch; one group for few patches.
+        Group number of each patch; few patches form a single group.
     """
     if len(descriptors) < 2 * GROUPS:
         return np.zeros(len(descriptors), int)
@@ -80,9 +80,9 @@ def groups_by_class(
 
 
 def draw_order(groups: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
-    """Draw random members to ask about, from each group in proportion to its size.
+    """Draw random members to ask an interpreter about, from each group in proportion to its size.
 
-    With one seed, the members drawn from a group are the first ones of any larger draw.
+    With the same seed, a larger draw begins with the same members of each group.
 
     Parameters
     ----------
@@ -121,11 +121,11 @@ def estimate(groups: npt.ArrayLike, sizes: npt.ArrayLike, asked: npt.ArrayLike, 
     groups : array of int, shape (n_groups,)
         Numbers of the groups.
     sizes : array, shape (n_groups,)
-        Members of each group; 0 for groups outside the population.
+        Number of members of each group; 0 for groups outside the population.
     asked : array of int, shape (n_answers,)
         Group of every answer.
     answers : array, shape (n_answers,)
-        1 correct, 0 wrong.
+        1 if the member was correct, 0 if wrong.
 
     Returns
     -------
@@ -134,8 +134,8 @@ def estimate(groups: npt.ArrayLike, sizes: npt.ArrayLike, asked: npt.ArrayLike, 
     Notes
     -----
     The share is the mean of the shares of the groups weighted by size; a group without an answer is left out. The
-    interval is that of Wilson with an effective number of answers: larger than the number of answers by the ratio of
-    total variance to variance within groups, and by the finite population correction :math:`1 / (1 - n / N)`.
+    interval is Wilson's, with an effective number of answers: the number of answers times the ratio of total variance
+    to variance within groups, times the finite population correction :math:`1 / (1 - n / N)`.
 
     Examples
     --------
@@ -185,14 +185,14 @@ def wilson(share: float, n: float) -> tuple[float, float]:
 def iou_estimates(
     sizes: np.ndarray, owners: Sequence[str], asked: npt.ArrayLike, truths: Sequence[str], classes: Sequence[str]
 ) -> dict[str, Estimate]:
-    """Estimate intersection over union of every class and their mean, from true classes of some members of groups.
+    """Estimate the intersection over union of every class, and their mean, from answers about random members.
 
     Parameters
     ----------
     sizes : array, shape (n_groups,)
         Number of members of each group.
     owners : sequence of str, length n_groups
-        Label of the members of each group.
+        Class with which the members of each group are labelled.
     asked : array of int, shape (n_answers,)
         Group of every answer.
     truths : sequence of str, length n_answers
@@ -202,13 +202,13 @@ def iou_estimates(
     Returns
     -------
     dict
-        Class -> Estimate, and ``all`` -> that of the mean of the classes.
+        Class -> Estimate, and ``all`` -> Estimate of the mean over the classes.
 
     Notes
     -----
-    The shares of true classes in a group are drawn from a Dirichlet distribution. Its parameters are the answers of the
-    group plus half an answer: one half of that for the label of the group, the other half spread over all classes.
-    Estimate and interval are the median and quantiles over the draws.
+    The shares of true classes in a group are drawn from a Dirichlet distribution. Its parameters are the numbers of
+    answers in the group by true class, plus half an answer: one quarter of an answer for the label of the group, one
+    quarter spread over all classes. Share and interval are the median and quantiles over the draws.
 
     Examples
     --------
@@ -235,18 +235,18 @@ def iou_estimates(
 
 
 def confidence_shift(confidence: npt.ArrayLike, right: Sequence[bool]) -> float:
-    """Return the shift of the logit of confidences that makes them agree with the share of correct labels.
+    """Return the shift of confidences, as logits, that makes their mean agree with the share of correct labels.
 
     Parameters
     ----------
     confidence : array, shape (n,)
-        Between 0 and 1, of audited samples.
+        Confidence of audited samples, between 0 and 1.
     right : array of bool, shape (n,)
 
     Returns
     -------
     float
-        0 without answers, close to 0 with few answers.
+        Shift; 0 without answers, close to 0 with few answers.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Choose the number of patches of a class: a given number, or up to the knee of the similarity curve."""
+"""Number of patches of a class: a given number, or the rank at the knee of the class's similarity curve."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,11 +7,11 @@ import numpy.typing as npt
 
 Count = int | str | Mapping[str, int | str]  # number of patches or "auto", for all classes or by class
 
-NEAREST, MOST = 9, 100  # search the knee in the nearest 1/9 of the index; largest automatic number
+NEAREST, MOST = 9, 100  # the knee is searched in the nearest 1/9 of the index; largest automatic number
 
 
 def highest(values: np.ndarray, count: int) -> np.ndarray:
-    """Return the `count` highest values (or all if fewer) in descending order.
+    """Return the `count` highest values in descending order; all values if there are fewer.
 
     Examples
     --------
@@ -24,14 +24,14 @@ def highest(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def auto_count(curve: np.ndarray, usable: int) -> int:
-    """Return a number of patches for a class: the knee of the similarity curve, at most 100.
+    """Return a number of patches for a class: the rank at the knee of its similarity curve, at most 100.
 
     Parameters
     ----------
     curve : array
-        Similarity of patches to the class in descending order; only the nearest ninth of the index is used.
+        Similarities of patches to the class in descending order; only the nearest ninth of the index is used.
     usable : int
-        Number of patches in the index.
+        Number of patches in the index that have a descriptor.
 
     Examples
     --------
@@ -44,13 +44,13 @@ def auto_count(curve: np.ndarray, usable: int) -> int:
 def counts_of(
     count: Count, suggested: Mapping[str, int], accepted: Mapping[str, Sequence[int]], *, usable: int
 ) -> dict[str, int]:
-    """Return the number of patches of each class, at least the number of accepted ones."""
+    """Return the number of patches of each class, at least as many as were accepted."""
     counts: dict[str, int] = {}
     for name, auto in suggested.items():
         asked = count.get(name, "auto") if isinstance(count, Mapping) else count
         n = auto if asked == "auto" else int(asked)
         if not 1 <= n <= usable:
-            raise ValueError(f"Count for {name!r} is {n}; choose 1 to {usable}, the patches in the index.")
+            raise ValueError(f"Count for {name!r} is {n}; choose 1 to {usable}, the number of usable patches.")
         counts[name] = max(n, len(accepted[name]))
     return counts
 

@@ -1,4 +1,4 @@
-"""Cut the patches of exemplars, and find grid patches close to given positions."""
+"""Patches of exemplars, and grid patches close to given positions."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def exemplar_patch(index: Index, exemplar: Any) -> np.ndarray:
 
 
 def exemplar_picture(volume: xr.DataArray, grid: PatchGrid, exemplar: Any) -> np.ndarray:
-    """Return a picture as an exemplar of the patch size with values in [0, 1]; refuse other pictures."""
+    """Return a picture as an exemplar patch with values in [0, 1]; raise if its size or its values do not fit."""
     if isinstance(exemplar, xr.DataArray) and {"sample_interval", "trace_spacing"} <= exemplar.attrs.keys():
         exemplar = _resample(exemplar, volume, grid)
     patch = np.asarray(exemplar, np.float32)
@@ -47,11 +47,11 @@ def exemplar_picture(volume: xr.DataArray, grid: PatchGrid, exemplar: Any) -> np
 
 
 def _resample(picture: xr.DataArray, volume: xr.DataArray, grid: PatchGrid) -> np.ndarray:
-    """Resample a picture to the sampling of the volume, and cut its middle to the patch size."""
+    """Resample a picture to the sample interval and trace spacing of the volume, and cut the patch from its middle."""
     spacing = line_spacing(volume)
     if spacing is None:
         raise ValueError(
-            "The bin size of the volume is unknown, so a picture of another sampling cannot be resampled to it."
+            "The bin size of the volume is unknown, so a picture with another trace spacing cannot be resampled to it."
         )
     across = spacing[1] if grid.along != "crossline" else spacing[0]
     axis = volume[volume.dims[2]].values
@@ -62,7 +62,7 @@ def _resample(picture: xr.DataArray, volume: xr.DataArray, grid: PatchGrid) -> n
 
 
 def rows_near(grid: PatchGrid, starts: np.ndarray) -> np.ndarray:
-    """Return for each start the row of a grid patch that covers at least three quarters of its patch, or -1.
+    """Return, for the patch at each start, the row of a grid patch that covers at least three quarters of it, or -1.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Choose the patches that an interpreter should judge next because their verdicts are most informative."""
+"""Choice of the patches that an interpreter should judge next, because these verdicts would be most informative."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,12 +9,12 @@ from outcrop.retrieval.graph import DAMPING
 from outcrop.retrieval.index import Index
 from outcrop.retrieval.weak import WeakLabels
 
-NUMBERED = 20  # patches of a class that get a number
-CONSIDERED = 1000  # candidates in a class
+NUMBERED = 20  # number of patches of a class that get a rank in `WeakLabels.judge`
+CONSIDERED = 1000  # largest number of candidates in a class
 
 
 def number_most_informative(index: Index, weak: WeakLabels, verdicts: Iterable[Sequence[int]]) -> None:
-    """Number the patches of every class whose verdicts would be most informative."""
+    """Set `WeakLabels.judge`: rank, in every class, the patches whose verdicts would be most informative."""
     candidates, matrix, _ = index._graph
     places = np.searchsorted(candidates, weak.rows)
     inside = candidates[np.minimum(places, len(candidates) - 1)] == weak.rows
@@ -28,8 +28,8 @@ def number_most_informative(index: Index, weak: WeakLabels, verdicts: Iterable[S
 def most_informative(matrix: csr_matrix, members: np.ndarray, doubt: np.ndarray, judged: np.ndarray) -> np.ndarray:
     """Return the patches of a class whose verdicts would be most informative about other uncertain patches.
 
-    Patches are chosen one by one. Each reaches, within two links of the graph, most of the uncertainty that earlier
-    ones do not reach.
+    Patches are chosen one by one: each time the patch that reaches, within two links of the graph, most of the
+    uncertainty that the patches chosen before do not reach.
 
     Parameters
     ----------

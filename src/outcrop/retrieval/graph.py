@@ -1,9 +1,9 @@
-"""Spread labels of a few patches over a graph that links similar patches.
+"""Spreading of evidence from a few labelled patches over a graph that links similar patches.
 
-Every patch is linked to the patches most similar to it. Exemplars and verdicts are sources of evidence for their class,
-which spreads along the links and is damped at each. The share of a class in all evidence that reaches a patch estimates
-how likely the patch shows the class. A further weak source at every patch, the survey, keeps the shares of patches low
-that almost no evidence reaches.
+Every patch is linked to the patches most similar to it. Exemplars and verdicts are sources of evidence for their class;
+the evidence spreads along the links and is damped at each link. The share of a class in all evidence that reaches a
+patch estimates how likely the patch shows the class. At every patch a further weak source, called the survey, keeps
+shares low where almost no evidence arrives.
 """
 
 import numpy as np
@@ -12,18 +12,18 @@ from scipy import sparse
 from outcrop.parallel import map_blocks, spans
 from outcrop.retrieval.search import search
 
-FEWEST, NEIGHBOURS = 5, 30  # links of a patch: a tenth of the number of patches, within these limits
+FEWEST, NEIGHBOURS = 5, 30  # links of a patch: a tenth of the number of patches, but within these limits
 DAMPING = 0.9  # factor on evidence at each link
-STARTS = 20  # patches of the graph at which the evidence of an exemplar starts
-SURVEY = 0.03  # weight of the survey, where that of the exemplars of a class is 1
-ACCEPTED, REJECTED = 0.2, 2.0  # weights of an accepted and a rejected patch, where that of the exemplars is 1
-FADED = 1e-4  # size of a step, relative to the first one, at which iteration ends
-MORE = 4  # candidates compared by the measure, as a multiple of the links
+STARTS = 20  # number of patches at which the evidence of an exemplar starts
+SURVEY = 0.03  # weight of the survey, relative to weight 1 for the exemplars of a class
+ACCEPTED, REJECTED = 0.2, 2.0  # weights of an accepted and a rejected patch, relative to weight 1 for the exemplars
+FADED = 1e-4  # size of a step, relative to the first step, at which the iteration ends
+MORE = 4  # number of candidates that the measure compares, as a multiple of the links
 BLOCK = 256  # patches compared with all others at once
 
 
 def square_roots(descriptors: np.ndarray) -> np.ndarray:
-    """Return square roots of normalised descriptors; the product of two measures the overlap of two patches.
+    """Return square roots of normalised descriptors; the product of two roots is a fast measure of similarity.
 
     Examples
     --------
@@ -35,9 +35,10 @@ def square_roots(descriptors: np.ndarray) -> np.ndarray:
 
 
 def nearest(features: np.ndarray, edges: np.ndarray, *, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the patches most similar to every patch by the measure, and their similarity.
+    """Return the patches most similar to every patch, and their similarities.
 
-    A fast comparison, one matrix product, preselects several times as many; the measure chooses among them.
+    A fast comparison, one matrix product, preselects four times as many candidates; the similarity measure chooses the
+    nearest of them.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def nearest(features: np.ndarray, edges: np.ndarray, *, count: int | None = None
     edges : array of int
         Block edges, as in `search`.
     count : int, optional
-        Number of patches; by default a tenth of all, within 5 to 30.
+        Number of similar patches for each patch; by default a tenth of all patches, but 5 to 30.
 
     Returns
     -------
@@ -89,7 +90,7 @@ def link_matrix(rows: np.ndarray, similarity: np.ndarray) -> sparse.csr_matrix:
     Returns
     -------
     scipy.sparse.csr_matrix, shape (n, n)
-        D^-1/2 A D^-1/2, where A holds the `closeness` of linked patches, the larger one of both directions.
+        D^-1/2 A D^-1/2, where A holds the `closeness` of linked patches, the larger value of both directions.
     """
     n, count = rows.shape
     pointers = np.arange(0, n * count + 1, count)
@@ -100,7 +101,7 @@ def link_matrix(rows: np.ndarray, similarity: np.ndarray) -> sparse.csr_matrix:
 
 
 def closeness(similarity: np.ndarray) -> np.ndarray:
-    """Scale similarities by the range of their row: 1 for the highest, 1/e for the lowest.
+    """Scale similarities by the range in their row: 1 for the highest, 1/e for the lowest.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def exemplar_weights(similarity: np.ndarray) -> np.ndarray:
 
 
 def spread(matrix: sparse.csr_matrix, sources: np.ndarray) -> np.ndarray:
-    """Return the evidence that reaches every patch: the solution f of f = a W f + y.
+    """Return the evidence that reaches every patch: the solution f of f = a W f + y, with damping a.
 
     Parameters
     ----------
@@ -155,14 +156,14 @@ def shares(matrix: sparse.csr_matrix, exemplars: np.ndarray, accepted: np.ndarra
     matrix : sparse matrix, shape (n, n)
         From `link_matrix`.
     exemplars, accepted, rejected : arrays, shape (n, n_classes)
-        Weights of a patch for the exemplars of a class (see `exemplar_weights`); how often it was accepted for the
-        class, and how often it was rejected.
+        For every patch and class: weight at which the evidence of exemplars starts (see `exemplar_weights`), how often
+        the patch was accepted, and how often it was rejected.
 
     Returns
     -------
     array, shape (n, n_classes)
-        f_c / (sum of f over all classes + r_c + b), with the evidence f from exemplars and accepted patches, r_c from
-        patches rejected for class c, and b from the survey.
+        f_c / (sum of f over all classes + r_c + b), where f_c is the evidence for class c from exemplars and accepted
+        patches, r_c the evidence against c from rejected patches, and b the evidence from the survey.
     """
     n, n_classes = exemplars.shape
     survey = np.full((n, 1), SURVEY / n)

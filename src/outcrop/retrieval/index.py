@@ -1,4 +1,4 @@
-"""Build and open an index: descriptors of all patches of a grid, on disk."""
+"""Build and open an index, which holds the descriptors of all patches of a grid on disk."""
 
 import contextlib
 import hashlib
@@ -26,7 +26,7 @@ Block = tuple[int, slice]  # number of the block, and its rows
 Digests = dict[tuple[int, int], str]  # direction and position of a line -> digest of its samples
 
 BLOCK = 1024  # patches that are described and written together
-USED, MISSING, QUIET = range(3)  # status of a row: described, with missing samples, empty
+USED, MISSING, QUIET = range(3)  # status of a row: has a descriptor, has missing samples, is empty
 CODE = 1  # version of the descriptors; raised when the same inputs give other descriptors
 GRID_OPTIONS = ("size", "step", "along", "every", "area", "between", "sample", "gain", "clip", "seed")
 UNKNOWN = 255  # status of a row that is not computed yet
@@ -40,19 +40,19 @@ class Index:
     Attributes
     ----------
     key : str
-        Key of the index among the stages of the job.
+        Cache key of the index in the job folder.
     grid : PatchGrid
         Grid of the patches.
     volume : DataArray
         Volume of the patches.
     features : zarr.Array, shape (n, n_values)
-        Descriptors of the patches; zero where `status` is not 0.
+        Descriptors of the patches; zeros in rows whose `status` is not 0.
     status : array, shape (n,)
-        0 described, 1 with missing samples, 2 empty (mute, water, constant).
+        0 if the patch has a descriptor, 1 if it has missing samples, 2 if it is empty (mute, water, constant).
     client : distributed.Client or None
         A Dask cluster to search on, shard by shard; its workers read the job folder.
     memory : int or None
-        Bytes that a search may use; None for a quarter of the machine.
+        Bytes that a search may use; None for a quarter of the machine's memory.
     """
 
     client: Any = None
@@ -71,13 +71,13 @@ class Index:
             group = open_features(store, len(grid), length)
             self.features, self.status = group["features"], group["status"][:]
             if (self.status > QUIET).any():
-                raise ValueError("rows are missing")
+                raise ValueError("some rows were never written")
 
     def __len__(self) -> int:
         return len(self.status)
 
     def descriptors(self, rows: slice | np.ndarray) -> np.ndarray:
-        """Return the descriptors of rows; all descriptors are kept in memory if they fit."""
+        """Return the descriptors of given rows; all descriptors are kept in memory if they fit."""
         with damage(self.features.store, REMEDY):
             if self._held is None and self.features.nbytes <= RESIDENT * (self.memory or memory_budget()):
                 self._held = self.features[:]
@@ -104,7 +104,7 @@ def build_index(
     """Compute the descriptors of all patches of a grid and store them in a job folder.
 
     An interrupted run is resumed, and a finished index with unchanged volume and parameters is opened without reading
-    the volume. An index of another volume or with other parameters is stored under another key; none is replaced.
+    the volume. An index of another volume or with other parameters is stored in addition and replaces no earlier index.
 
     Parameters
     ----------
@@ -123,14 +123,15 @@ def build_index(
     client : distributed.Client, optional
         A Dask cluster to use instead of threads; its workers write into the job folder.
     memory : int, optional
-        Bytes to use, a quarter of the machine by default; limits the patches in memory and the number of threads.
+        Bytes to use, by default a quarter of the machine's memory; this limits the patches in memory and the number of
+        threads.
     device : str, optional
-        A torch device such as ``cuda`` (all visible GPUs), or several, ``cuda:0,cuda:1``, which compute the descriptors
-        of patches that threads cut. Not with a cluster.
+        A torch device such as ``cuda`` (all visible GPUs), or several, ``cuda:0,cuda:1``, to compute the descriptors
+        while threads cut the patches. Not allowed with a cluster.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
     known : dict, optional
-        Earlier result of `take_volume` for this volume; by default the volume is recorded as that of the job.
+        Earlier result of `take_volume` for this volume; by default `take_volume` records the volume in the job.
 
     Returns
     -------
@@ -194,7 +195,7 @@ def finished_index(stages: Stages, key: str) -> bool:
 
 
 def index_inputs(volume_digest: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return all inputs of the descriptors of an index, for its key.
+    """Return everything on which the descriptors of an index depend; its cache key is computed from this.
 
     Parameters
     ----------
@@ -214,7 +215,7 @@ def index_inputs(volume_digest: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def grid_options(grid: PatchGrid) -> dict[str, Any]:
-    """Return the options of a grid as plain values, as they were given."""
+    """Return the options with which a grid was made, as plain values."""
     options = grid.parameters | {"clip": grid.given_clip, "size": list(grid.size), "step": list(grid.step)}
     if grid._drawn is not None and not grid.sample:
         starts = hashlib.sha256()
@@ -232,7 +233,7 @@ def open_index(path: str | Path, *, volume: xr.DataArray | None = None) -> Index
     path : path
         The job folder.
     volume : DataArray, optional
-        The volume, if it is not a file or has moved; by default it is opened from its recorded path.
+        The volume, required if it is not a file or has moved; by default it is opened from its recorded path.
 
     Examples
     --------
@@ -255,7 +256,7 @@ def open_index(path: str | Path, *, volume: xr.DataArray | None = None) -> Index
     if inputs["volume"] != known["digest"]:
         raise ValueError(f"The volume of job {path} changed since it was indexed; index it again.")
     if inputs["part"] or inputs["between"]:
-        raise ValueError(f"The index of {path} covers a part of a grid; open it with build_index and the same grid.")
+        raise ValueError(f"The index of {path} covers part of a grid; call build_index with the same grid to open it.")
     grid = PatchGrid(volume, **{name: inputs[name] for name in GRID_OPTIONS})
     return Index(path, key, volume, grid, indexed_measure(inputs))
 
@@ -282,13 +283,13 @@ def _prepare(stages: Stages, key: str, grid: PatchGrid, length: int) -> Any:
 
 
 def feature_codecs() -> Any:
-    """Return the codecs of descriptors: transposed and byte-shuffled before compression, which saves a seventh."""
+    """Return the codecs for descriptors: transposition and byte shuffle before compression save a seventh."""
     compressors = [BloscCodec(cname="zstd", clevel=5, shuffle="shuffle"), Crc32cCodec()]
     return {"filters": [TransposeCodec(order=(1, 0))], "compressors": compressors}
 
 
 def open_features(store: Path, n: int, length: int, *, mode: Literal["r", "r+"] = "r") -> Any:
-    """Open the Zarr group of an index of `n` rows of `length` values; refuse other arrays."""
+    """Open the Zarr group of an index with `n` rows of `length` values; raise if its arrays differ."""
     group: Any = zarr.open_group(store, mode=mode)
     shapes: dict[str, tuple[int, ...]] = {"features": (length,), "status": ()}
     for name, shape in shapes.items():
@@ -314,7 +315,7 @@ def drop_damaged(path: str | Path, index: Index) -> None:
 def _describe(
     arrays: Any, volume: xr.DataArray, grid: PatchGrid, measure: Any, at_once: int, devices: list[str], block: Block
 ) -> tuple[dict[str, Any], Digests]:
-    """Compute and write a block, some patches at a time; return checksums of its chunks and digests of its lines."""
+    """Compute and write a block of descriptors; return checksums of its chunks and digests of the lines read."""
     number, span = block
     features = np.zeros((span.stop - span.start, arrays["features"].shape[1]), np.float32)
     status = np.zeros(span.stop - span.start, np.uint8)

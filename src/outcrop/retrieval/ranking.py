@@ -1,4 +1,4 @@
-"""Retrieve the patches most similar to exemplars: their number, their order, and one class for each."""
+"""Retrieval of the patches most similar to exemplars: how many, in which order, and with which class."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,9 +29,9 @@ from outcrop.retrieval.weak import WeakLabels
 from outcrop.words import counted
 
 RANKINGS = ("graph", "similarity")
-RANKING = 45  # bytes per patch and class that ranking needs, measured
-CANDIDATES, MOST_CANDIDATES = 8192, 32768  # candidates (patches in the graph) of a large index, at least and at most
-TIMES = 4  # candidates, as a multiple of the requested patches
+RANKING = 45  # measured number of bytes that ranking needs for each patch and class
+CANDIDATES, MOST_CANDIDATES = 8192, 32768  # least and most candidates (patches in the graph) of a large index
+TIMES = 4  # number of candidates, as a multiple of the requested patches
 ANYWHERE = 0.25  # share of candidates that are drawn from the whole survey
 
 Requests = list[tuple[str, np.ndarray, int]]  # class, positions of its queries, number of patches
@@ -61,11 +61,12 @@ def retrieve(
     exemplars : dict
         Class name -> list of exemplars: centres (inline, crossline, time) at which patches are cut, or arrays of the
         patch size with values in [0, 1]. A 2-D DataArray with ``attrs["sample_interval"]`` (ms or m) and
-        ``attrs["trace_spacing"]`` (m) is resampled to the sampling of the volume.
+        ``attrs["trace_spacing"]`` (m) is resampled to the sample interval and trace spacing of the volume.
     count : int, dict or "auto"
         Number of patches for every class, or class name -> number; ``auto`` is the number from `auto_count`.
     per_exemplar : bool
-        True: share the count evenly among the exemplars of a class. False: use the most similar exemplar.
+        True: every exemplar of a class retrieves an equal part of the count. False: the count applies to the whole
+        class, and a patch is compared with the most similar exemplar.
     ranking : {"graph", "similarity"}, optional
         ``graph``: by the share of the class when evidence from exemplars and verdicts spreads over a graph that links
         similar patches, and with patches spread over the survey; see `outcrop.retrieval.graph`. ``similarity``: by the
@@ -77,10 +78,11 @@ def retrieve(
     device : str, optional
         A torch device to search on, for instance ``cuda``; by default NumPy on all cores.
     accepted, rejected : dict, optional
-        Class name -> positions (inline, crossline, time, direction) of patches that an interpreter judged. A verdict
-        applies to the patch of the index that nearly covers its position (see `rows_near`): accepted patches come first
-        in their class, rejected patches are not retrieved for that class again. Without such a patch, the patch is cut
-        at the position and serves as a further exemplar, or as a counterexample of the class.
+        Class name -> positions (inline, crossline, time, direction) of patches that an interpreter accepted or rejected
+        for this class. A verdict applies to the patch of the index that nearly covers its position (see `rows_near`):
+        accepted patches come first in their class, rejected patches are not retrieved for that class again. If the
+        index has no such patch, a patch is cut at the position; it serves as a further exemplar, or as a counterexample
+        of the class.
 
     Returns
     -------
@@ -114,7 +116,7 @@ def retrieve(
     if need > (index.memory or memory_budget()):
         raise ValueError(
             f"Ranking {len(index)} patches for {len(queries)} classes needs about {need / 1e9:.1f} GB, more than "
-            "may be used; allow more memory, or index fewer lines (every)."
+            "may be used; allow more memory, or index fewer lines (option every)."
         )
     usable = int((index.status == USED).sum())
     if not usable:
@@ -145,7 +147,7 @@ def retrieve(
 
 
 def _verdict_rows(index: Index, verdicts: Places, classes: Iterable[str]) -> tuple[dict[str, list[int]], ByClass]:
-    """Return, by class, the rows of judged patches and the descriptors of judged patches outside the index."""
+    """Return, by class, the rows of judged patches, and the descriptors of judged patches that have no row."""
     rows: dict[str, list[int]] = {}
     others: ByClass = {}
     for name in classes:
@@ -176,7 +178,7 @@ def search_requests(near: ByClass, counts: Mapping[str, int], per_exemplar: bool
 
 
 def _check_found(weak: WeakLabels, classes: Iterable[str], rejected: Verdicts) -> None:
-    """Refuse a result in which a class has no patch."""
+    """Raise `ValueError` if a class has no patch in the result."""
     for name in set(classes) - set(weak.classes):
         if rejected[name]:
             raise ValueError(
@@ -184,11 +186,11 @@ def _check_found(weak: WeakLabels, classes: Iterable[str], rejected: Verdicts) -
                 "others are more similar to another class; undo verdicts (all: --forget, Job.forget()), or choose "
                 "another exemplar."
             )
-        raise ValueError(f"No patch is most similar to {name!r}; choose another exemplar or count.")
+        raise ValueError(f"No patch is more similar to {name!r} than to other classes; choose another exemplar.")
 
 
 def _similarities(index: Index, queries: ByClass, device: str | None) -> ByClass:
-    """Return, by class, the similarity of every patch to each query; -1 for patches without a descriptor."""
+    """Return class -> similarity of every patch to each query of the class; -1 for patches without a descriptor."""
     if not queries:
         return {}
     scores = search_index(index, np.concatenate(list(queries.values())), device=device)
@@ -197,12 +199,12 @@ def _similarities(index: Index, queries: ByClass, device: str | None) -> ByClass
 
 
 def _values(near: ByClass, requests: Requests) -> np.ndarray:
-    """Return the similarity of every patch to the nearest query of every request, shape (n, n_requests)."""
+    """Return the similarity of every patch to each request's nearest query, shape (n, n_requests)."""
     return np.stack([near[name][:, queries].max(axis=1) for name, queries, _ in requests], axis=1)
 
 
 def _with_verdicts(values: np.ndarray, requests: Requests, accepted: Verdicts, rejected: Verdicts) -> np.ndarray:
-    """Change values so that accepted patches come first, for their class only, and rejected ones are left out."""
+    """Change values in place: accepted patches come first, for their class only; rejected patches are left out."""
     for w, (name, *_) in enumerate(requests):
         for other, rows in accepted.items():
             values[rows, w] = values[rows, w] + ACCEPTED_BONUS if other == name else -1
@@ -219,7 +221,7 @@ def _by_graph(
     yes: Verdicts,
     no: Verdicts,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the rows of every request with the largest shares in the graph, spread out, and their probabilities."""
+    """Return, for every request, the rows with the largest shares in the graph, spread out, and their weights."""
     counts = [n for *_, n in requests]
     judged = [row for verdicts in (yes, no) for rows in verdicts.values() for row in rows]
     rows = _candidates(index, near, TIMES * sum(counts), judged)
@@ -242,7 +244,7 @@ def _by_graph(
     likely = [np.clip(shares[some, w], 1e-3, 1) for w, some in enumerate(chosen)]
     chosen = [rows[some] for some in chosen]
     missing = [n - len(some) for n, some in zip(counts, chosen, strict=True)]
-    if any(missing):  # too few candidates: the most similar of the other rows follow
+    if any(missing):  # too few candidates, so the most similar of the other rows follow
         values = _values(near, requests)
         values[rows] = -1
         more = assign(values, missing)
@@ -254,7 +256,7 @@ def _by_graph(
 
 
 def _candidates(index: Index, near: ByClass, count: int, judged: list[int]) -> np.ndarray:
-    """Return the sorted rows of the graph: all of a small index, else the nearest to each class and random ones."""
+    """Return the sorted rows in the graph: all of a small index, else the nearest to each class and random rows."""
     usable = np.flatnonzero(index.status == USED)
     count = int(np.clip(count, CANDIDATES, MOST_CANDIDATES))
     if len(usable) <= count:
@@ -274,7 +276,7 @@ def _shares(
     yes: Verdicts,
     no: Verdicts,
 ) -> np.ndarray:
-    """Return the share of every request at each candidate; verdicts are positions among the candidates."""
+    """Return the share of every request at each candidate; `yes` and `no` hold positions among the candidates."""
     exemplars, accepted, rejected = (np.zeros((len(rows), len(requests))) for _ in range(3))
     for w, (name, queries, _) in enumerate(requests):
         exemplars[:, w] = np.mean([graph.exemplar_weights(near[name][rows, q]) for q in queries], axis=0)

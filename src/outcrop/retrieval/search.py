@@ -1,4 +1,4 @@
-"""Exact search: compute the similarity of every patch of an index to given descriptors."""
+"""Exact search: the similarity of every patch of an index to given descriptors."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,7 +17,7 @@ COLUMNS = 256  # queries whose similarities are kept in memory while an index is
 
 
 def similarity_to(index: Index, exemplars: Iterable[Any]) -> np.ndarray:
-    """Return the similarity of every patch of an index to its nearest exemplar; -1 for patches without descriptor."""
+    """Return each patch's similarity to its nearest exemplar; -1 for patches without a descriptor."""
     patches = np.stack([exemplar_patch(index, exemplar) for exemplar in exemplars])
     similarity: np.ndarray = search_index(index, index.measure.describe(patches)).max(axis=1)
     return similarity
@@ -26,12 +26,12 @@ def similarity_to(index: Index, exemplars: Iterable[Any]) -> np.ndarray:
 def search_index(index: Index, queries: np.ndarray, *, device: str | None = None) -> np.ndarray:
     """Return the similarity of every patch to every query; -1 for patches without a descriptor.
 
-    Results of recent queries are kept in memory.
+    The result has the shape (n_patches, n_queries). Similarities to recent queries stay in memory.
     """
     queries = np.ascontiguousarray(queries, np.float32)
     names = [(device, query.tobytes()) for query in queries]
     new = [i for i, name in enumerate(names) if name not in index._columns]
-    found = np.empty((len(new), len(index)), np.float32).T  # similarities to one query are contiguous
+    found = np.empty((len(new), len(index)), np.float32).T  # the similarities to one query are contiguous
     if new:
         source = index.descriptors if index.client is None else partial(_read_features, index.features)
         score = partial(search, queries=queries[new], edges=index.edges)
@@ -52,7 +52,7 @@ def search_index(index: Index, queries: np.ndarray, *, device: str | None = None
 
 
 def _read_features(features: Any, span: slice) -> np.ndarray:
-    """Read the descriptors of a slice, in a worker of a cluster."""
+    """Read the descriptors of a slice of rows, in a worker of a cluster."""
     with damage(features.store, REMEDY):
         return np.asarray(features[span])
 
@@ -69,7 +69,7 @@ def _compare(
 
 
 def _search_on(device: str, measure: Any, queries: np.ndarray, features: np.ndarray) -> np.ndarray:
-    """Do the same as `search` on a torch device."""
+    """Return the same similarities as `search`, computed on a torch device."""
     import torch
 
     similarity = measure.compare(*(torch.from_numpy(x).to(device) for x in (features, queries)))
@@ -83,8 +83,8 @@ def search(features: np.ndarray, queries: np.ndarray, edges: np.ndarray | None =
     ----------
     features, queries : float32 arrays, shape (n, n_values) and (n_queries, n_values)
     edges : array of int, optional
-        First columns of the blocks, and the number of columns. The similarity is the mean of the Bray-Curtis
-        similarities of the blocks.
+        Edges between blocks of columns: the first column of each block, then the number of columns. The similarity is
+        the mean of the Bray-Curtis similarities of the blocks. By default all columns form one block.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Retrieved patches and their table."""
+"""Weak labels: retrieved patches with their classes, as arrays and as a table."""
 
 from __future__ import annotations
 
@@ -28,25 +28,28 @@ class WeakLabels:
     Attributes
     ----------
     rows : array of int
-        Rows of the grid by class: accepted patches first, then in the order of the ranking.
+        Rows of the patches in the grid, sorted by class; in a class accepted patches come first, then the others by
+        rank.
     classes : array of str
         Class of every row.
     similarity : array of float
-        Similarity to the nearest exemplar of the class.
+        Similarity of each patch to the nearest exemplar of its class.
     exemplar : array of int
-        Position of that exemplar among those of the class.
+        Position of this nearest exemplar in the list of exemplars of the class.
     starts : int array, shape (n, 4)
-        Starts of the patches, as in `PatchGrid.starts`; patches off the grid, with row -1, have starts too.
+        Start positions of the patches, as in `PatchGrid.starts`; patches off the grid (row -1) have them too.
     grid : PatchGrid
         Grid of the patches.
     curves : dict
-        Class -> similarity of its nearest patches in descending order, ten times as many as requested.
+        Class -> similarities of the patches nearest to it, in descending order; ten times as many as requested.
     suggested : dict
         Class -> number of patches that `auto_count` suggests.
     weights : array of float
-        Estimated probability, in (0, 1], that a patch shows its class; not calibrated, so use it as a relative weight.
+        Estimated probability, in (0, 1], that a patch shows its class. It is not calibrated: use it as a relative
+        weight.
     judge : array of int
-        Rank, from 1, of the twenty patches of a class whose verdicts would be most informative; 0 for other patches.
+        Order, from 1 to 20, in which patches of a class should be judged, the most informative first; 0 for other
+        patches.
     accepted, rejected : dict
         Class -> rows that an interpreter accepted or rejected; see `outcrop.retrieve`.
 
@@ -84,7 +87,7 @@ class WeakLabels:
 
     @property
     def positions(self) -> pd.DataFrame:
-        """Centres of the patches in survey labels: inline, crossline, time (or depth) and along."""
+        """Table of the patch centres: inline, crossline, time (or depth), and along (direction of the section)."""
         return self.grid.centres_at(self.starts)
 
     @property
@@ -102,7 +105,7 @@ class WeakLabels:
         return pd.DataFrame({**first, **dict(self.positions.items()), **last})
 
     def take(self, chosen: npt.ArrayLike | slice) -> WeakLabels:
-        """Return some of the patches, chosen by positions, a mask or a slice."""
+        """Return the chosen patches, given as positions, a mask or a slice."""
         if not isinstance(chosen, slice):
             chosen = np.asarray(chosen)
             chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(int)
@@ -115,7 +118,7 @@ class WeakLabels:
         return {str(name): places[some.classes == name].tolist() for name in dict.fromkeys(some.classes)}
 
     def picks(self, n: int) -> np.ndarray:
-        """Return the indices of about `n` patches per class, evenly spaced from the first to the last rank."""
+        """Return positions of up to `n` patches of each class, evenly spaced from the first to the last rank."""
         rows_by_class = [np.flatnonzero(self.classes == name) for name in dict.fromkeys(self.classes)]
         return np.concatenate(
             [rows[np.unique(np.linspace(0, len(rows) - 1, n).round().astype(int))] for rows in rows_by_class]
@@ -136,9 +139,9 @@ class WeakLabels:
 
     @classmethod
     def load_arrays(cls, path: str | Path, grid: PatchGrid) -> WeakLabels:
-        """Read a file of `save_arrays`; `grid` is the grid of the patches.
+        """Read a file that `save_arrays` wrote; `grid` is the grid of the patches.
 
-        A damaged file raises a ValueError.
+        Raise `ValueError` if the file is damaged.
         """
         with damage(path, "retrieve again"), open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             facts = json.loads(str(file["facts"]))

@@ -1,1 +1,1 @@
-"""Volumes as lazy arrays: opening, formats, axes, amplitudes and identity; writing of SEG-Y."""
+"""Seismic volumes as lazy arrays: opening, file formats, axes, amplitudes and identity; also writing of SEG-Y files."""

@@ -1,4 +1,4 @@
-"""Amplitudes of a volume: sampling, value of zero amplitude, clip, and scaling to [0, 1]."""
+"""Amplitudes of a volume: reading of evenly spaced lines, value of zero amplitude, clip, and scaling to [0, 1]."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ LOUD = 30.0  # times the 75th percentile of the RMS of traces; a louder trace is
 
 
 def sample_lines(volume: xr.DataArray, lines: int) -> tuple[Array, Array]:
-    """Return positions of evenly spaced inlines, and some of their traces, shape (n_lines, n_traces, n_sample)."""
+    """Return positions of evenly spaced inlines, and amplitudes of traces on them: (n_lines, n_traces, n_samples)."""
     rows = np.unique(np.linspace(0, volume.shape[0] - 1, lines).round().astype(int))
     # About 2**18 samples of a line suffice, so the cost does not grow with the survey.
     every = -(-volume.shape[1] * volume.shape[2] // (1 << 18))
@@ -21,9 +21,9 @@ def sample_lines(volume: xr.DataArray, lines: int) -> tuple[Array, Array]:
 def find_offset(volume: xr.DataArray) -> float:
     """Find the value that stands for zero amplitude in a volume without negative values; 0 for any other volume.
 
-    It is the median of the positive values. For whole numbers it is the middle of their range if the median is close to
-    it: 128 for 0 to 255. A few traces are read first, and sixteen lines only if these traces have no negative value.
-    Labels and scaled data have no offset.
+    This value, the offset, is the median of the positive values. Whole numbers have the middle of their range as offset
+    if the median is close to this middle, for instance 128 for 0 to 255. A few traces are read first, and sixteen lines
+    only if these traces have no negative value. Class codes and scaled data have offset 0.
     """
     if volume.attrs.get("scaled") or volume.attrs.get("classes"):
         return 0.0
@@ -52,17 +52,17 @@ def loud_traces(sample: Array) -> npt.NDArray[np.bool_]:
 
 
 def amplitude_clip(volume: xr.DataArray, *, percentile: float = 99.5, lines: int = 16) -> float:
-    """Return the amplitude that maps to the ends of [0, 1]: a percentile of sampled absolute amplitudes.
+    """Return the amplitude that maps to the ends of [0, 1]: a percentile of absolute amplitudes on some lines.
 
-    Zeros (mutes and padding), NaN, Inf and single traces that are far too loud do not count.
+    Zeros (mutes and padding), NaN, Inf and single traces that are far too loud are left out.
 
     Parameters
     ----------
     volume : xarray.DataArray
     percentile : float
-        Percentage of the samples within the clip.
+        Percentage of the absolute amplitudes that do not exceed the clip.
     lines : int
-        Number of inlines that are sampled.
+        Number of evenly spaced inlines from which amplitudes are read.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def amplitude_clip(volume: xr.DataArray, *, percentile: float = 99.5, lines: int
 
 
 def clip_of(sample: Array, percentile: float = 99.5) -> float:
-    """Return a percentile of the absolute sampled amplitudes as in `amplitude_clip`; 0 if no trace has amplitudes."""
+    """Return a percentile of absolute amplitudes as `amplitude_clip` does, from an array; 0 without amplitudes."""
     sizes = np.abs(sample[~loud_traces(sample)])
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
     return float(np.percentile(sizes, percentile)) if sizes.size else 0.0
@@ -96,7 +96,7 @@ def volume_name(volume: xr.DataArray) -> str:
 
 
 def scale(amplitudes: npt.ArrayLike, clip: float) -> Array:
-    """Scale amplitudes from [-clip, clip] to [0, 1]; amplitudes beyond the clip become 0 or 1, NaN stays.
+    """Scale amplitudes from [-clip, clip] to [0, 1]; amplitudes beyond the clip become 0 or 1, NaN stays NaN.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from outcrop.words import counted
 Array = npt.NDArray[Any]
 Data = TypeVar("Data", xr.DataArray, xr.Dataset)
 Places = tuple[int | None, int | None, int | None]  # array axis of inline, crossline and vertical; None if absent
-SAME = 1e-6  # labels that differ by less are equal
+SAME = 1e-6  # values on an axis that differ by less are equal
 
 # Names of axes in other programs, in lower case and without punctuation.
 NAMES = {
@@ -45,7 +45,7 @@ COUNTS = {"", "1", "-", "none", "unitless", "dimensionless", "sample", "samples"
 
 
 def read_name(dim: object) -> tuple[str | None, str]:
-    """Return the role that the name of an axis states, a key of `NAMES` or None, and the unit at the end of the name.
+    """Return the role (a key of `NAMES`, or None) and the unit that the name of an axis states.
 
     Examples
     --------
@@ -68,27 +68,27 @@ def is_unnamed(dim: object) -> bool:
 def name_axes(
     dims: Sequence[Any], *, domain: str | None = None, units: Mapping[Any, str] | None = None
 ) -> tuple[tuple[str, str, str], Places, float | None, list[str]]:
-    """Return the role of each axis of an array, by the names and units of the axes.
+    """Find the role of each axis of an array from the names and units of the axes.
 
     Parameters
     ----------
     dims : sequence of str or None
-        Names of two or three axes.
+        Names of two or three axes; None for an axis without a name.
     domain : {"time", "depth"}, optional
         What the vertical axis measures, if neither its name nor its unit states it.
     units : dict, optional
-        Unit of each axis by name, as stated by its coordinate.
+        Axis name -> unit that the coordinate of the axis states.
 
     Returns
     -------
     names : (str, str, str)
         ``inline``, ``crossline``, and ``time`` or ``depth``.
     axes : tuple of int or None
-        Axis of the array that has each of these roles; None if the array does not have such an axis.
+        For each of these three names, the number of the array axis; None if the array does not have it.
     factor : float or None
-        Factor from the labels of the vertical axis to ms or m; None if no unit is stated.
+        Factor that converts the values on the vertical axis to ms or m; None if no unit is stated.
     notes : list of str
-        Roles that were inferred, not stated by a name.
+        One text for each role that was inferred, not stated by a name.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def name_axes(
     """
     if len(dims) not in (2, 3):
         raise ValueError(
-            f"An array of {counted(len(dims), 'dimensions')} is no volume; give three, or two for a section."
+            f"An array of {counted(len(dims), 'dimensions')} is not a volume; give three, or two for a section."
         )
     if all(map(is_unnamed, dims)):
         roles = ["inline", "crossline", "vertical"] if len(dims) == 3 else ["vertical", "crossline"]
@@ -117,15 +117,16 @@ def name_axes(
 
 
 def _places(roles: list[Any]) -> Places:
-    """Return the axis of the array that is inline, crossline and vertical, None for an absent one."""
+    """Return the numbers of the inline, crossline and vertical axis of the array, None for an absent axis."""
     axes = {"vertical" if role in VERTICAL else role: axis for axis, role in enumerate(roles)}
     return axes.get("inline"), axes.get("crossline"), axes.get("vertical")
 
 
 def _infer_roles(roles: list[Any], dims: Sequence[Any]) -> tuple[list[Any], list[str]]:
-    """Return the roles of all axes and notes on inferred roles.
+    """Return the roles of all axes, and a note for each inferred role.
 
-    If time or depth is named, y and x are inline and crossline, and a single unknown axis is the absent direction.
+    If one axis is named time or depth, y and x are taken as inline and crossline; a single unknown axis is taken as the
+    direction, inline or crossline, that no other axis has.
     """
     notes = []
     has_vertical = any(role in VERTICAL for role in roles)
@@ -152,7 +153,7 @@ def _infer_roles(roles: list[Any], dims: Sequence[Any]) -> tuple[list[Any], list
 
 
 def _read_unit(role: str, unit: str, domain: str | None, name: Any) -> tuple[str, float | None]:
-    """Return what the vertical axis measures, time or depth, and the factor of its unit, None if no unit is stated."""
+    """Return what the vertical axis measures, time or depth, and the factor to ms or m; None without a unit."""
     word = unit.lower()
     if word in COUNTS:
         meant = {"time": "time", "depth": "depth"}.get(role)
@@ -167,17 +168,17 @@ def _read_unit(role: str, unit: str, domain: str | None, name: Any) -> tuple[str
 
 
 def stated_units(labels: Any) -> str:
-    """Return the unit that the labels of an axis state in the form of xarray or MDIO; empty if they state no unit."""
+    """Return the unit that the coordinate of an axis states as xarray or MDIO store it; empty without a unit."""
     attrs = getattr(labels, "attrs", {})
     units = attrs.get("units") or attrs.get("unitsV1") or ""
     return str(next(iter(units.values()), "") if isinstance(units, dict) else units).strip()
 
 
 def unit_factor(labels: Any, name: str) -> float:
-    """Return the factor from the labels of a sample axis to ms or m.
+    """Return the factor that converts the values on a time or depth axis to ms or m.
 
-    Times without a unit are seconds if their mean step is below 0.1 and they span less than 60, because no survey is
-    sampled every 0.1 ms.
+    Times without a unit are taken as seconds if their mean step is below 0.1 and they span less than 60: taken as ms,
+    their step would be below 0.1 ms, which no survey has.
 
     Examples
     --------
@@ -194,7 +195,7 @@ def unit_factor(labels: Any, name: str) -> float:
 
 
 def standard_axes(data: Data) -> Data:
-    """Return labels or a volume with the sample axis in ms or m; data in ms or m are unchanged, and no sample is read.
+    """Return labels or a volume with its time or depth axis in ms or m; no sample is read.
 
     Examples
     --------
@@ -210,7 +211,7 @@ def standard_axes(data: Data) -> Data:
 
 
 def positions_of(axis: npt.ArrayLike, labels: npt.ArrayLike, within: float = SAME) -> Array:
-    """Return the position of each label on an axis, -1 if it differs from all labels of the axis by more than `within`.
+    """Return the position of each value on an axis; -1 if no value of the axis is within `within` of it.
 
     Examples
     --------
@@ -224,7 +225,7 @@ def positions_of(axis: npt.ArrayLike, labels: npt.ArrayLike, within: float = SAM
 
 
 def position_of(axis: npt.ArrayLike, label: float, name: str = "label") -> int:
-    """Return the position of a label on the axis of that name; raise `ValueError` if the axis does not have it."""
+    """Return the position of a value on an axis; raise `ValueError` if the axis, called `name`, lacks it."""
     position = int(positions_of(axis, label))
     if position < 0:
         low, high = np.min(axis), np.max(axis)
@@ -233,7 +234,7 @@ def position_of(axis: npt.ArrayLike, label: float, name: str = "label") -> int:
 
 
 def nearest_position(axis: Array, value: float, name: str = "") -> int:
-    """Return the position of the label nearest to a value; with `name`, raise `ValueError` beyond half a step."""
+    """Return the position on an axis nearest to a value; with `name`, raise `ValueError` beyond half a step."""
     position = int(np.argmin(np.abs(axis - value)))
     step = abs(axis[1] - axis[0]) if len(axis) > 1 else 1
     if name and not abs(axis[position] - value) <= step / 2:
@@ -242,17 +243,18 @@ def nearest_position(axis: Array, value: float, name: str = "") -> int:
 
 
 def nearest_label(axis: Array, value: float) -> Any:
-    """Return the label of an axis nearest to a value."""
+    """Return the inline number, crossline number, time or depth on an axis that is nearest to a value."""
     return axis[nearest_position(axis, value)].item()
 
 
 def fit_grid(rows: Array, columns: Array, points: Array) -> Array | None:
-    """Fit a regular grid to points on the map, X + iY: an origin, a step per row and a step per column.
+    """Fit a regular grid to map points X + iY: an origin, a step per row and a step per column.
 
     Returns
     -------
     grid : complex array, shape (3,), or None
-        Origin, step of a row, step of a column, NaN along an axis of one line; None if the points do not form a grid.
+        Origin, step per row and step per column; a step is NaN if there is only one row or column. None if the points
+        do not form a grid.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Table of class names next to a file of labels."""
+"""Read and write the table of class names that lies next to a file of labels."""
 
 import json
 import tomllib
@@ -16,7 +16,7 @@ def class_table_path(path: str | Path) -> Path:
 def write_class_table(path: str | Path, classes: Iterable[object]) -> None:
     """Write the class names of a file of labels to the table next to it.
 
-    The table has no entry for code 0 (not labelled) and 255 or -1 (uncertain).
+    The table has no entry for the codes 0 (not labelled) and 255 or -1 (uncertain).
 
     Parameters
     ----------

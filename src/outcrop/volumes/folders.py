@@ -1,4 +1,4 @@
-"""Folders of single lines opened as one volume: pictures, arrays or SEG-Y files, numbered by names or headers."""
+"""Folders of single lines (pictures, arrays or SEG-Y files) as one volume; line numbers come from names or headers."""
 
 import dataclasses
 import functools
@@ -25,7 +25,7 @@ KINDS: dict[str, set[str]] = {
     "NumPy files": {".npy"},
     "SEG-Y files": {".sgy", ".segy"},
 }
-BEFORE = r"(?:^|.*[^a-z])"  # start of a file name before a word
+BEFORE = r"(?:^|.*[^a-z])"  # part of a file name before a word such as inline
 CROSSLINE = re.compile(BEFORE + r"(?:xl|xline|crossline|cross[\W_]line)[\W_]*")
 SLICE = re.compile(BEFORE + r"(?:time|twt|depth|z|ts|(?:time|depth)[\W_]*slice)[\W_]*")
 
@@ -45,7 +45,7 @@ def find_lines(folder: str | Path) -> tuple[str, list[Path], int]:
     Returns
     -------
     kind : str
-        A key of `KINDS`, empty without such files.
+        A key of `KINDS`; empty if the folder has no files of these kinds.
     files : list of Path
     others : int
         Number of other files, which are ignored.
@@ -66,7 +66,7 @@ def find_lines(folder: str | Path) -> tuple[str, list[Path], int]:
 
 
 def number_files(files: list[Path]) -> tuple[list[int], str]:
-    """Return line numbers and their direction, inline or crossline, from the number that differs between file names.
+    """Return line numbers and their direction, ``inline`` or ``crossline``, from the file names.
 
     Examples
     --------
@@ -106,15 +106,17 @@ def number_files(files: list[Path]) -> tuple[list[int], str]:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One file of a volume: the survey labels of its lines, and a function that reads a block.
+    """One file of a volume: its axes, and a function that reads a block.
 
     Attributes
     ----------
     path : str
     inlines, crosslines, samples : array
+        Inline numbers, crossline numbers, and times or depths.
     read : callable
-        ``read(key)`` returns a block for a key of three slices or arrays.
+        ``read(key)`` returns a block; the key holds three slices or arrays of positions.
     live : array of bool, shape (n_inline, n_crossline)
+        Whether each trace holds data.
     """
 
     path: str
@@ -126,7 +128,7 @@ class Part:
 
 
 class Mosaic:
-    """Volume of several parts that do not overlap, on axes with the lines of all parts.
+    """Volume made of several files that do not overlap; its axes have the lines of all files.
 
     Parameters
     ----------
@@ -135,7 +137,9 @@ class Mosaic:
     Attributes
     ----------
     inlines, crosslines, samples : array
+        Inline numbers, crossline numbers, and times or depths.
     live : array of bool, shape (n_inline, n_crossline)
+        Whether each trace holds data.
     """
 
     def __init__(self, parts: list[Part]) -> None:
@@ -161,7 +165,7 @@ class Mosaic:
             self.live[np.ix_(*where)] |= part.live
 
     def read(self, key: Key) -> Array:
-        """Return a block for a key of three slices or arrays; traces that no part has are NaN."""
+        """Return the block that three slices or arrays of positions select; traces that no file has are NaN."""
         wanted = [np.arange(n)[k] for k, n in zip(key[:2], self.live.shape, strict=True)]
         block = np.full((*map(len, wanted), len(self.samples[key[2]])), np.nan, np.float32)
         if not block.size:
@@ -198,7 +202,7 @@ def open_folder(
     domain : {"time", "depth"}, optional
         What the sample axis measures, if the files do not state it.
     **choices
-        ``header_bytes`` and ``endian`` of SEG-Y files.
+        Options ``header_bytes`` and ``endian`` for SEG-Y files.
 
     Returns
     -------
@@ -227,7 +231,7 @@ def open_folder(
 
 
 def _segy_lines(path: str, files: list[Path], lines: list[xr.DataArray]) -> tuple[list[Part], dict[str, Any], str]:
-    """Return the parts of a folder of SEG-Y files, attributes of the volume, and how its lines are numbered."""
+    """Return the files of a SEG-Y folder as parts, the attributes of the volume, and how its lines are numbered."""
     domains = {line.dims[2] for line in lines}
     if len(domains) > 1:
         raise ValueError(f"{path} holds lines in time and lines in depth; give a folder with one of the two.")
@@ -237,14 +241,14 @@ def _segy_lines(path: str, files: list[Path], lines: list[xr.DataArray]) -> tupl
     same = len(parts) > 1 and all(part.inlines.tolist() == parts[0].inlines[:1].tolist() for part in parts)
     if not same or all(len(part.crosslines) == 1 for part in parts):
         return parts, attrs, "numbered by their headers"
-    # The headers of 2-D lines only count traces, so all lines have the same number.
+    # If headers of 2-D lines only count traces, all lines have the same number there.
     numbers, direction = number_files(files)
     parts = [number_part(part, number, direction) for part, number in zip(parts, numbers, strict=True)]
     return parts, attrs, f"numbered as {direction}s by their file names"
 
 
 def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[list[Part], dict[str, Any], str]:
-    """Return the parts of a folder of pictures or arrays, attributes of the volume, and how its lines are numbered."""
+    """Return pictures or arrays of a folder as parts, attributes of the volume, and how its lines are numbered."""
     numbers, direction = number_files(files)
     codes = bool(class_table.read_class_table(path))
     pictures = kind == "pictures"
@@ -263,14 +267,14 @@ def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[
 
 
 def segy_part(line: xr.DataArray) -> Part:
-    """Return a SEG-Y file of a folder as a part of its volume."""
+    """Return an opened SEG-Y file as a part of the volume of its folder."""
     inlines, crosslines, samples = (line[name].values for name in line.dims)
     lazy: Any = line.variable._data
     return Part(line.attrs["source"], inlines, crosslines, samples, lazy.array.read, live_traces(line))
 
 
 def array_part(array: Any) -> Part:
-    """Return a picture or an array of a folder as a part of its volume: one line, its traces counted from 0."""
+    """Return a picture or an array as a part of the volume of its folder: one line with traces numbered from 0."""
     _, axes, _, _ = name_axes([None] * array.ndim)
     shape = [1 if axis is None else array.shape[axis] for axis in axes]
     if array.dtype.kind not in "biuf" or shape[0] != 1 or 0 in shape:
@@ -281,7 +285,7 @@ def array_part(array: Any) -> Part:
 
 
 def number_part(part: Part, number: int, direction: str) -> Part:
-    """Return a part of one line with its number, as an inline or as a crossline."""
+    """Return a part that holds one line, with this line number, as an inline or as a crossline."""
     numbers = np.array([number])
     if direction == "inline":
         return dataclasses.replace(part, inlines=numbers)

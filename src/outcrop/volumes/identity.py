@@ -1,4 +1,4 @@
-"""Identity of a volume by its samples, not by path or modification time; the record of the volume in a job."""
+"""Identity of a volume by its samples, independent of path and modification time; record of the volume in a job."""
 
 import contextlib
 import hashlib
@@ -21,11 +21,11 @@ from outcrop.volumes.opening import MOST_LINES, STORED, open_volume
 
 JOB_PARTS = {"job.toml", "decisions", "stages", "volume", "features.zarr", "classes.json"}  # names in a job folder
 Array = npt.NDArray[Any]
-Line = tuple[int, int]  # direction (0 inline, 1 crossline) and position
+Line = tuple[int, int]  # direction (0 inline, 1 crossline) and position on that axis
 
 
 class ChangedVolume(ValueError):
-    """A line of a file has other samples than when it was first read."""
+    """Error: a line of a file has other samples than when the line was first read."""
 
 
 def identify(volume: xr.DataArray) -> dict[str, Any]:
@@ -39,13 +39,13 @@ def identify(volume: xr.DataArray) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``digest``, by which volumes are compared; ``source`` and ``options``, with which `open_volume` opens the volume
-        again (empty for an array); ``shape`` and ``dims``.
+        ``digest``, a checksum by which volumes are compared; ``source`` and ``options``, with which `open_volume` opens
+        the volume again (empty for an array); ``shape`` and ``dims``.
 
     Notes
     -----
-    A file is identified by its size, its headers and evenly spaced blocks, and by the digests of its lines (`LineLog`).
-    An array, and a volume computed from a file, is identified by all of its samples.
+    A file is identified by its size, its headers, evenly spaced blocks of samples, and the digests of its lines
+    (`LineLog`). An array, or a volume computed from a file, is identified by all of its samples.
     """
     source = str(volume.attrs.get("source") or "")
     shape = {"shape": list(volume.shape), "dims": list(volume.dims)}
@@ -67,7 +67,7 @@ def untouched(volume: xr.DataArray) -> bool:
 
 
 def _facts(volume: xr.DataArray) -> list[Any]:
-    """Return the properties of a volume that enter its digest besides the samples."""
+    """Return the properties of a volume that its digest covers besides the samples."""
     shape = {"shape": list(volume.shape), "dims": list(volume.dims)}
     # Earlier versions did not have these attributes: they enter only if they are set, so older digests stay valid.
     added = [volume.attrs[name] for name in ("offset", "empty_traces") if name in volume.attrs]
@@ -75,14 +75,14 @@ def _facts(volume: xr.DataArray) -> list[Any]:
 
 
 def _axes(volume: xr.DataArray) -> list[str]:
-    """Return the digests of the labels of the axes."""
+    """Return, for each axis, the digest of its line numbers, times or depths."""
     return [
         hashlib.sha256(np.ascontiguousarray(volume[name].values, "f8").tobytes()).hexdigest() for name in volume.dims
     ]
 
 
 def _array_digest(volume: xr.DataArray) -> str:
-    """Return the digest of a volume by all of its samples, read line by line."""
+    """Return the digest of all samples of a volume, read line by line."""
     samples = hashlib.sha256()
     for line in range(volume.shape[0]):
         samples.update(_bytes(volume[line].values))
@@ -90,13 +90,13 @@ def _array_digest(volume: xr.DataArray) -> str:
 
 
 def _bytes(values: npt.ArrayLike) -> bytes:
-    """Return samples as bytes in which all NaN are equal."""
+    """Return samples as bytes, with the same bytes for every NaN."""
     values = np.ascontiguousarray(values, np.float32)
     return np.where(np.isnan(values), np.float32(np.nan), values).tobytes()
 
 
 def file_stamp(source: str) -> str:
-    """Return size and modification time of a file or folder; empty if it does not exist or is a remote store."""
+    """Return size and modification time of a file or folder as text; empty if it is missing or remote."""
     path = Path(source)
     if not str(source) or "://" in str(source) or not path.exists():
         return ""
@@ -106,7 +106,7 @@ def file_stamp(source: str) -> str:
 
 
 def glance(volume: xr.DataArray, most: int = 4_000_000) -> str | None:
-    """Return a digest of up to about `most` evenly spaced samples of an array in memory; None for a lazy volume."""
+    """Return a digest of about `most` evenly spaced samples of an array in memory; None for a lazy volume."""
     if not isinstance(volume.variable._data, np.ndarray):
         return None
     step = max(1, int(np.ceil((volume.size / most) ** (1 / volume.ndim))))
@@ -125,12 +125,12 @@ def line_digest(section: npt.ArrayLike) -> str:
 
 
 class LineLog:
-    """Log of line digests of a file: each is recorded when the line is first read, and compared when it is read again.
+    """Log of the digests of lines: recorded when a line is first read, compared when the line is read again.
 
     Parameters
     ----------
     path : path
-        Text file; each row has direction, position and digest of a line.
+        Text file; each row has the direction (0 inline, 1 crossline), position and digest of a line.
 
     Examples
     --------
@@ -161,13 +161,13 @@ class LineLog:
                 raise ChangedVolume(f"Line {line} has other samples than when it was first read.")
 
     def read(self) -> dict[Line, str]:
-        """Return all recorded digests: (direction, position) -> digest."""
+        """Return all recorded digests as a dict: (direction, position) of a line -> digest."""
         with self._lock:
             self._catch_up()
             return dict(self._known)
 
     def _catch_up(self) -> None:
-        """Read entries written since by this or another process; the first recorded digest of a line wins."""
+        """Read entries that any process appended since the last call; the first recorded digest of a line is kept."""
         size = self.path.stat().st_size if self.path.is_file() else 0
         if size == self._size:
             return
@@ -182,7 +182,7 @@ class LineLog:
 
 
 def known_volume(job: str | Path) -> dict[str, Any]:
-    """Return the record of the volume in ``job.toml`` of a job folder, empty if the job has no volume yet."""
+    """Return the record of the volume from ``job.toml`` in a job folder; empty if the job has no volume yet."""
     workspace = Workspace(job)
     if not workspace.exists():
         return {}
@@ -200,10 +200,10 @@ def known_volume(job: str | Path) -> dict[str, Any]:
 
 
 def as_recorded(job: str | Path, volume: xr.DataArray) -> xr.DataArray:
-    """Return a volume with the sample axis that a job folder recorded.
+    """Return a volume with the time or depth axis that a job folder recorded.
 
-    Earlier versions did not convert sample axes to ms or m. Decisions of such jobs are in the stored unit, so these
-    jobs keep the stored axis. For any other job the volume is returned unchanged.
+    Earlier versions did not convert this axis to ms or m. Decisions in jobs of these versions are in the unit of the
+    file, so these jobs keep the axis of the file. For any other job the volume is returned unchanged.
     """
     name = volume.dims[2]
     stored = volume[name].variable.encoding.get(STORED)
@@ -221,13 +221,13 @@ def as_recorded(job: str | Path, volume: xr.DataArray) -> xr.DataArray:
 def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     """Record a volume as the volume of a job folder, or check that it is the recorded one.
 
-    A volume with the same axes and other samples replaces the recorded one; results computed from the recorded one stay
-    under their keys. A volume with other axes is refused.
+    A volume with the same axes and other samples replaces the recorded one; results computed from the recorded volume
+    are kept. A volume with other axes is refused.
 
     Returns
     -------
     dict
-        The record as in `known_volume`; every key contains its ``digest``.
+        The record as `known_volume` returns it; its ``digest`` is part of the cache key of every result.
     """
     refuse_other_folder(job)
     volume = as_recorded(job, volume)
@@ -296,7 +296,7 @@ def record_volume(job: str | Path, record: dict[str, Any]) -> None:
 
 
 def reopen(job: str | Path) -> xr.DataArray:
-    """Open the volume of a job at its recorded path or relative to the job; refused if it is at neither place."""
+    """Open the volume of a job from its recorded path, absolute or relative to the job; raise if it is at neither."""
     known = known_volume(job)
     if not known:
         raise ValueError(f"{job} has no volume yet; give one: {how_to_give(job)}.")
@@ -309,7 +309,7 @@ def reopen(job: str | Path) -> xr.DataArray:
 
 
 def lost_volume(job: str | Path, known: dict[str, Any]) -> str:
-    """Return the message for a volume that is neither at its recorded path nor at the one relative to the job."""
+    """Return the error message for a volume that is no longer at its recorded path."""
     return f"The volume of {job} is no longer at {known['source']}; say where it is: {how_to_give(job)}."
 
 
@@ -319,7 +319,7 @@ def how_to_give(job: str | Path) -> str:
 
 
 def place_of(job: str | Path, known: Mapping[str, Any]) -> str:
-    """Return the recorded path of the volume of a job, or its path relative to the job; empty if it is at neither."""
+    """Return the absolute or relative path at which the volume of a job exists; empty if it is at neither."""
     places = [known["source"]] if known["source"] else []
     if known["relative"]:
         places.append(os.path.normpath(os.path.join(os.path.abspath(job), known["relative"])))
@@ -327,7 +327,7 @@ def place_of(job: str | Path, known: Mapping[str, Any]) -> str:
 
 
 def lines_path(job: str | Path, volume_digest: str) -> Path:
-    """Return the path of the file with the line digests of a volume of a job."""
+    """Return the path of the file in a job folder that holds the line digests of a volume."""
     return Path(job) / "volume" / f"{volume_digest}.txt"
 
 
@@ -339,13 +339,14 @@ def compare_lines(
     most: int | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any] | None:
-    """Compare a file whose size or time changed with the digests of all lines that were read from it.
+    """Check all recorded line digests of a file whose size or modification time changed.
 
     Parameters
     ----------
     job : path
     known : dict
-        From `take_volume`; its ``stamp`` is the size and time of the file when its lines were last compared.
+        From `take_volume`; its ``stamp`` is the size and modification time of the file when its lines were last
+        compared.
     volume : DataArray
         The file as `open_volume` opens it now.
     most : int, optional
@@ -356,9 +357,9 @@ def compare_lines(
     Returns
     -------
     dict or None
-        `known` with the present ``stamp``. If a line changed, the ``digest`` is that of an earlier state of the file in
-        which all recorded lines were equal to the present ones, or else a new one. None if more than `most` bytes
-        are needed.
+        `known` with the present ``stamp``. If a line changed, it also has another ``digest``: that of an earlier state
+        of the file with the same lines as now, or a new digest if no such state was recorded. None if more than `most`
+        bytes would have to be read.
     """
     stamp = file_stamp(volume.attrs["source"])
     expected = LineLog(lines_path(job, known["digest"])).read()
@@ -385,7 +386,7 @@ def compare_lines(
 
 
 def checked_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
-    """Record a volume as `take_volume` does, and compare its lines if size or time of the file changed."""
+    """Record a volume as `take_volume` does, and compare its lines if the file changed in size or time."""
     known = take_volume(job, volume)
     if known["source"] and file_stamp(known["source"]) not in ("", known.get("stamp")):
         known = compare_lines(job, known, volume) or known
@@ -395,17 +396,17 @@ def checked_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
 
 
 def _selection(key: Line) -> tuple[Any, ...]:
-    """Return the index of a line, given as (direction, position)."""
+    """Return the array index that selects a line, given as (direction, position)."""
     return (slice(None),) * key[0] + (key[1],)
 
 
 def _state_of(path: Path, samples: str) -> bool:
-    """Return whether a file of line digests belongs to a volume with this digest of its evenly spaced blocks."""
+    """Return whether a file of line digests belongs to a volume whose blocks have the digest `samples`."""
     return path.stem == samples or f"samples {samples}" in read_lines(path)
 
 
 def _new_state(job: str | Path, known: dict[str, Any], digests: dict[Line, str]) -> str:
-    """Return a new digest for a volume of which some lines changed, and record the digests of these lines."""
+    """Return a new digest for a volume with changed lines, and record the given digests of its lines."""
     name = str(digest(known["digest"], sorted(digests.items())))
     rows = [f"samples {known['samples']}", *(f"{d} {line} {found}" for (d, line), found in digests.items())]
     append_line(lines_path(job, name), "\n".join(rows))
@@ -413,9 +414,9 @@ def _new_state(job: str | Path, known: dict[str, Any], digests: dict[Line, str])
 
 
 def check_lines(job: str | Path, log: LineLog, digests: dict[Line, str]) -> None:
-    """Record the digests of some lines of the volume of a job.
+    """Record the digests of lines of a job's volume, or raise `ChangedVolume` if one differs from its record.
 
-    If a line changed, the volume gets a new digest and `ChangedVolume` is raised.
+    If one differs, the volume also gets a new digest.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Arrays of which xarray reads only the requested blocks, from files, arrays and pictures."""
+"""Lazy arrays for xarray: only the requested blocks are read from files, arrays and pictures."""
 
 import functools
 import math
@@ -29,7 +29,7 @@ class LazyVolume(BackendArray):
     Parameters
     ----------
     read : callable
-        ``read(key)`` returns a block for a key of three slices or arrays of int, and can be pickled.
+        ``read(key)`` returns a block, where the key holds three slices or arrays of positions; must be picklable.
     shape : (int, int, int)
     dtype : dtype
     computed : bool
@@ -61,7 +61,7 @@ class LazyVolume(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.block)
 
     def block(self, key: Key) -> Array:
-        """Return a block by positions; an integer removes its axis."""
+        """Return the block at positions along each axis; an integer in the key removes its axis."""
         wanted = tuple(
             np.array([k]) if isinstance(k, numbers.Integral) else np.arange(n)[k]
             for k, n in zip(key, self.shape, strict=True)
@@ -90,7 +90,7 @@ class LazyVolume(BackendArray):
 def lazy_source(volume: xr.DataArray, *, whole: bool = False) -> LazyVolume | None:
     """Return the `LazyVolume` by which a volume is read from a file; None if samples were loaded or computed.
 
-    With `whole`, also None for a part of the file or with other axes.
+    With `whole`, also None if the volume is only a part of the file or has other axes than the file.
     """
     data: Any = volume.variable._data
     while not isinstance(data, LazyVolume):
@@ -106,7 +106,7 @@ def lazy_source(volume: xr.DataArray, *, whole: bool = False) -> LazyVolume | No
 def lazy_volume(
     read: Callable[[Key], Array], axes: dict[Any, Array], attrs: dict[str, Any], *, live: Array | None = None
 ) -> xr.DataArray:
-    """Return a volume from a reader of blocks, axes, attributes that are not None, and the map of live traces."""
+    """Return a volume, given a function that reads blocks, the axes, attributes (None is left out) and live traces."""
     data = indexing.LazilyIndexedArray(LazyVolume(read, tuple(map(len, axes.values())), keep_lines=True))
     attrs = {name: value for name, value in attrs.items() if value is not None}
     volume = xr.DataArray(data, axes, list(axes), name="amplitude", attrs=attrs)
@@ -158,12 +158,12 @@ class PictureFile:
     ----------
     path : str
     codes : bool
-        Whether its pixels are codes of classes, which are not scaled.
+        Whether the pixels are class codes, which are not scaled.
 
     Attributes
     ----------
     raw : bool
-        Whether it holds amplitudes instead of grey values: floating-point numbers beyond [0, 1].
+        Whether the pixels are amplitudes, that is floating-point numbers beyond [0, 1], instead of grey values.
     """
 
     decoded = Kept()
@@ -178,14 +178,14 @@ class PictureFile:
             self.raw = bool(np.nanmin(pixels, initial=0) < 0 or np.nanmax(pixels, initial=1) > 1)
 
     def notes(self) -> list[str]:
-        """Return a note if the picture is in colour, no notes for grey values or codes."""
+        """Return a list with a note if the picture is in colour; an empty list for grey values or codes."""
         with open_image(self.path) as image:
             if self.codes or image.mode in ("F", "L", "LA", "1") or image.mode.startswith("I"):
                 return []
             return [COLOUR_NOTE] if np.ptp(np.asarray(image.convert("RGB")), axis=-1).max() > GREY else []
 
     def load(self) -> Array:
-        """Return the pixels, rows downwards, decoded or from memory."""
+        """Return the pixels, rows downwards; decode the file unless its pixels are still in memory."""
         stat = os.stat(self.path)
         key = (self.path, self.codes, stat.st_size, stat.st_mtime_ns)
         pixels: Array = self.decoded.get(key, self.decode)
@@ -219,7 +219,7 @@ def open_image(path: str) -> Any:
 
 
 def take_block(array: Any, axes: tuple[int | None, ...], key: Key) -> Array:
-    """Return a block for a key of slices or arrays; axis ``axes[i]`` of the array is axis i of the volume."""
+    """Return the block that slices or arrays select; axis i of the volume is axis ``axes[i]`` of `array`."""
     present = [axis for axis in axes if axis is not None]
     wanted = tuple(key[axes.index(axis)] for axis in sorted(present))
     if isinstance(array, NpyFile | PictureFile | np.ndarray):
@@ -232,7 +232,7 @@ def take_block(array: Any, axes: tuple[int | None, ...], key: Key) -> Array:
 
 
 def live_traces(volume: xr.DataArray) -> npt.NDArray[np.bool_]:
-    """Return which traces hold data, shape (n_inline, n_crossline); all if the volume has no coordinate ``live``."""
+    """Return a mask of the traces that hold data, shape (n_inline, n_crossline); all without a coordinate ``live``."""
     return volume.coords["live"].values if "live" in volume.coords else np.broadcast_to(True, volume.shape[:2])
 
 

@@ -9,7 +9,7 @@ from outcrop.volumes.neighbours import line_spacing
 
 
 def parse_size(text: object, volume: xr.DataArray, *, along: str = "inline") -> tuple[int, int]:
-    """Return height in samples and width in traces of a patch size given as text.
+    """Return (height in samples, width in traces) of a patch size given as text.
 
     Parameters
     ----------
@@ -17,7 +17,7 @@ def parse_size(text: object, volume: xr.DataArray, *, along: str = "inline") -> 
         ``99`` (square), ``99,131`` (height, width) or with units, ``400ms,2500m``.
     volume : xarray.DataArray
     along : {"inline", "crossline"}
-        Direction of the sections with the patches; it decides the distance between traces.
+        Direction of the sections from which patches are cut; it determines the distance between traces.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def parse_size(text: object, volume: xr.DataArray, *, along: str = "inline") -> 
 
 
 def parse_length(text: str, step: float | None, units: dict[str, int]) -> int:
-    """Return a length as a number of steps: a number without unit counts steps, a length is divided by the step.
+    """Return a length as a number of steps: text without a unit is this number, text with a unit is divided by `step`.
 
     Examples
     --------

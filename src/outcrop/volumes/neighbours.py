@@ -24,7 +24,7 @@ def smallest_step(labels: npt.ArrayLike) -> float:
 
 
 def line_steps(volume: xr.DataArray | xr.Dataset) -> tuple[float, float]:
-    """Return the steps of inline and of crossline numbers of the survey; 0 along an axis of one line.
+    """Return the step of the survey's inline numbers and of its crossline numbers; 0 along an axis of one line.
 
     `open_volume` stores them as the attribute ``line_step``, so a selection of lines keeps the steps of the survey.
     """
@@ -37,13 +37,13 @@ def line_steps(volume: xr.DataArray | xr.Dataset) -> tuple[float, float]:
 
 
 def spacing_attrs(volume: xr.DataArray | xr.Dataset) -> dict[str, list[float]]:
-    """Return the attributes of a volume from which distances between lines of its labels are computed."""
+    """Return the attributes of a volume that its labels need for distances between lines."""
     sizes = {"bin_size": list(volume.attrs["bin_size"])} if "bin_size" in volume.attrs else {}
     return sizes | {"line_step": list(line_steps(volume))}
 
 
 def metres_per_number(volume: xr.DataArray | xr.Dataset, name: str) -> float:
-    """Return the metres from one inline or crossline number to the next; see `line_distances`."""
+    """Return the metres per inline or crossline number; see `line_distances`."""
     sizes: Any = volume.attrs.get("bin_size")
     steps = line_steps(volume)
     metres = np.nan if sizes is None else float(sizes[name == "crossline"]) / (steps[name == "crossline"] or 1.0)
@@ -51,7 +51,7 @@ def metres_per_number(volume: xr.DataArray | xr.Dataset, name: str) -> float:
 
 
 def line_spacing(volume: xr.DataArray | xr.Dataset) -> tuple[float, float] | None:
-    """Return the metres between neighbouring inlines and crosslines of a volume or of a selection of its lines.
+    """Return the metres between neighbouring inlines and between neighbouring crosslines; None if not known.
 
     Examples
     --------

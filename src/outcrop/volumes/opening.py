@@ -26,11 +26,11 @@ from outcrop.volumes.recognise import recognise, refuse_foreign, refuse_remote
 from outcrop.volumes.zgy import open_zgy
 
 Array = npt.NDArray[Any]
-# Units that are converted to ms or m, by factor and axis.
+# Units that are converted to ms or m: factor -> axis -> unit.
 CONVERTED = {1000.0: {"time": "seconds", "depth": "km"}, 0.001: {"time": "microseconds"}, 0.3048: {"depth": "feet"}}
-STORED = "stored"  # entry in the encoding of a converted axis: its labels before the conversion
+STORED = "stored"  # entry in the encoding of a converted axis: its values before the conversion
 OFF_GREY = 0.05  # largest distance of a picture's median from middle grey, if middle grey is zero amplitude
-MOST_LINES = 10**7  # more than any survey has; labels of a longer axis might not fit in memory
+MOST_LINES = 10**7  # more than any survey has; line numbers of a longer axis might not fit in memory
 
 
 def open_volume(
@@ -92,12 +92,12 @@ def open_volume(
 
 
 def with_line_step(volume: xr.DataArray) -> xr.DataArray:
-    """Return a volume with the attribute ``line_step``; a selection of lines keeps that of the survey."""
+    """Return a volume with the attribute ``line_step``; a selection of lines keeps the value of the survey."""
     return volume if "line_step" in volume.attrs else volume.assign_attrs(line_step=line_steps(volume))
 
 
 def note_offset(volume: xr.DataArray) -> xr.DataArray:
-    """Set the offset of a volume without negative amplitudes and add a note about it; amplitudes do not change.
+    """Set the attribute ``offset`` of a volume without negative amplitudes, with a note; keep its amplitudes.
 
     A picture whose median is not middle grey does not show zero amplitude as middle grey, so it is not scaled data.
     """
@@ -123,7 +123,7 @@ def note_offset(volume: xr.DataArray) -> xr.DataArray:
 def open_path(
     path: str, *, header_bytes: tuple[int, int] | None, endian: str | None, domain: str | None
 ) -> xr.DataArray:
-    """Open the file or folder at a path by its format, and record the options."""
+    """Open the file or folder at a path by its format, and record the options in the attributes."""
     options = {} if domain is None else {"domain": domain}
     if "://" in path:
         return open_remote(path, domain=domain).assign_attrs(options=options)
@@ -168,7 +168,7 @@ def open_remote(address: str, *, domain: str | None) -> xr.DataArray:
 
 
 def add_classes(volume: xr.DataArray, path: str) -> xr.DataArray:
-    """Return a volume with the class names of its codes, if there is a class table ``FILE.classes.toml``."""
+    """Return a volume with the class names from ``FILE.classes.toml``, if this class table exists."""
     classes = class_table.read_class_table(path)
     return volume.assign_attrs(classes=classes) if classes else volume
 
@@ -194,7 +194,7 @@ def open_segy(path: str, **choices: Any) -> xr.DataArray:
 
 
 def read_segy(geometry: segy.Geometry, key: tuple[Any, ...]) -> Array:
-    """Read a block of a SEG-Y volume for a key of slices or arrays."""
+    """Read the block of a SEG-Y volume that slices or arrays of positions select."""
     rows, columns, samples = (
         np.arange(n)[k] for k, n in zip(key, (*geometry.traces.shape, len(geometry.samples)), strict=True)
     )
@@ -205,7 +205,7 @@ def read_segy(geometry: segy.Geometry, key: tuple[Any, ...]) -> Array:
 
 
 def segy_geometry(volume: xr.DataArray) -> segy.Geometry:
-    """Return the geometry of the SEG-Y file of a volume: the one that reads it, or a new one if the file changed."""
+    """Return the geometry of the SEG-Y file of a volume; scan the file again if it changed."""
     lazy = lazy_source(volume)
     if lazy is not None and isinstance(lazy.read, functools.partial) and lazy.read.func is read_segy:
         geometry: segy.Geometry = lazy.read.args[0]
@@ -243,7 +243,7 @@ def open_zarr(path: str, *, domain: str | None) -> xr.DataArray:
 
 
 def group_arrays(group: Any) -> dict[str, Any]:
-    """Return the arrays of a Zarr group by name: decoded by xarray if their axes have names, else undecoded."""
+    """Return name -> array of a Zarr group; xarray decodes arrays whose axes have names."""
     try:
         # Times stay numbers: xarray would decode "seconds" as time differences.
         options: Any = {"consolidated": False, "cache": False, "decode_times": False}
@@ -254,14 +254,14 @@ def group_arrays(group: Any) -> dict[str, Any]:
 
 
 def from_array(array: Any, *, domain: str | None) -> xr.DataArray:
-    """Return a volume of an array in memory, or of a DataArray, lazy or not, by the names of its axes.
+    """Return an array in memory, or a DataArray (lazy or not), as a volume; names of axes state their roles.
 
     A DataArray keeps its data if order and type need no change, and is returned itself if nothing changes.
     """
     attrs = {"source": "array", "format": "array"}
     if isinstance(array, xr.Dataset):
         names = ", ".join(map(repr, array.data_vars)) or "none"
-        raise ValueError(f"A Dataset is no volume; give one of its arrays, as dataset[NAME]. It has {names}.")
+        raise ValueError(f"A Dataset is not a volume; give one of its arrays, as dataset[NAME]. It has {names}.")
     if not isinstance(array, xr.DataArray):
         return assemble(np.asarray(array), attrs=attrs, domain=domain)
     stored = array.values if array.variable._in_memory else array.variable
@@ -300,7 +300,7 @@ def assemble(
     attrs : dict
     domain : str or None
     companions : dict of arrays
-        Other variables of its store by name: labels of the axes, live traces, coordinates of traces.
+        Name -> other variable of the same store: axes, live traces, coordinates of traces.
     computed : bool
         Whether the samples were computed, so that no file holds them.
     """
@@ -342,13 +342,13 @@ def orient_map(variable: Any, plane: list[Any]) -> Any:
 
 
 def axis_labels(labels: Any, n: int) -> Array:
-    """Return the labels of an axis, whole numbers as integers; positions from 0 if the axis has no labels."""
+    """Return the values on an axis, whole numbers as integers; positions from 0 if the axis has no values."""
     found = np.arange(n) if labels is None else np.asarray(labels, np.float64).reshape(n)
     return found.astype(np.int64) if np.array_equal(found, np.rint(found)) else found
 
 
 def add_survey(volume: xr.DataArray, companions: Mapping[str, Any]) -> xr.DataArray:
-    """Set missing traces, distances between lines and class names of a volume, and return it."""
+    """Add missing traces, distances between lines and class names to a volume, and return the volume."""
     live = companions.get("live", companions.get("trace_mask"))  # ``trace_mask`` is the name in MDIO
     if live is None and isinstance(volume.variable._data, np.ndarray):
         empty = np.isnan(volume.values[..., :: max(1, volume.shape[2] // 2)]).all(-1)

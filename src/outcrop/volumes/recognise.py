@@ -85,7 +85,7 @@ def recognise(path: str | Path) -> str | None:
 
 
 def is_sgz(opening: bytes) -> bool:
-    """Return whether a file begins as seismic-zfp writes it.
+    """Return whether a file begins like an SGZ file, which seismic-zfp writes.
 
     Notes
     -----

@@ -22,7 +22,7 @@ from outcrop.volumes.traces import Traces, find_runs, make_grid, place
 
 Array = npt.NDArray[Any]
 FOOT = 0.3048  # m
-# Header bytes of inline and crossline, the commonest first; the last pair is for a 2-D line with CDP numbers only.
+# Header bytes of inline and crossline, the commonest first; the last pair is for 2-D lines with CDP numbers only.
 HEADER_BYTES = [(189, 193), (9, 21), (5, 21), (17, 21), (9, 13), (17, 13), (21, 25), (233, 237), (213, 217), (189, 21)]
 BATCH = 1 << 18  # samples decoded at a time, few enough for the cache of a core
 GAP = 1 << 14  # bytes; reading across a gap up to this size costs no more than two reads
@@ -44,22 +44,22 @@ class Geometry:
     header_bytes : (int, int)
         Bytes of inline and crossline in the trace header, counted from 1.
     inlines, crosslines : array of int
-        Survey labels, ascending.
+        Line numbers, ascending.
     samples : array of float
         Time in ms or depth in m of every sample.
     traces : Traces
         Number of the trace in the file at every crossing.
     missing, duplicates, dead : int
-        Crossings without a live trace; traces that a later one with the same labels replaces; traces marked dead in
-        their header.
+        Number of crossings without a live trace; of traces that a later trace with the same line numbers replaces; and
+        of traces marked dead in their headers.
     sorting : str
         Which lines are contiguous in the file: inline, crossline or neither.
     interval, delay : float
-        Sample interval and first sample in ms or m.
+        Sample interval, and time or depth of the first sample, in ms or m.
     domain : str
         time or depth.
     metres : float
-        Metres per unit of the coordinates: 1, or 0.3048 for feet.
+        Metres per unit of X and Y: 1, or 0.3048 for feet.
     bin_size : (float, float) or None
         Metres between neighbouring inlines and between neighbouring crosslines of the grid, NaN for a direction
         with a single line; None if the coordinates form no grid.
@@ -91,7 +91,7 @@ class Geometry:
     stamp: tuple[int, int]
 
     def is_current(self) -> bool:
-        """Return whether the file still has the size and modification time of the scan."""
+        """Return whether the file still has the size and modification time that it had when it was scanned."""
         stat = os.stat(self.layout.path)
         return self.stamp == (stat.st_size, stat.st_mtime_ns)
 
@@ -196,9 +196,9 @@ def find_grid(
 
 
 def line_likeness(inline: Array, crossline: Array) -> float:
-    """Return how much two header words behave as line labels, from 0 to 1.
+    """Return how much two header words behave like inline and crossline numbers, from 0 to 1.
 
-    Positions must be distinct, and exactly one label must change from trace to trace.
+    Pairs of numbers must be distinct, and exactly one of the two must change from trace to trace.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def line_likeness(inline: Array, crossline: Array) -> float:
 
 
 def read_runs(file: BinaryIO, layout: Layout, header_bytes: tuple[int, int]) -> tuple[Array, Array]:
-    """Return the labels of all traces as runs, and the numbers of the traces marked dead."""
+    """Return the line numbers of all traces as runs (see `find_runs`), and the numbers of the traces marked dead."""
     words = {"inline": (header_bytes[0], "i4"), "crossline": (header_bytes[1], "i4"), "mark": (29, "i2")}
     kind = segy_headers.words_dtype(words, first=1, size=layout.trace.itemsize, order=layout.order)
     step = max(1, WINDOW // kind.itemsize)
@@ -228,7 +228,7 @@ def read_runs(file: BinaryIO, layout: Layout, header_bytes: tuple[int, int]) -> 
 
 
 def sampling(binary: Any, words: Array, *, unit: float) -> tuple[float, float, list[str]]:
-    """Return sample interval and first sample, in ms or m, and remarks on headers that disagree."""
+    """Return the sample interval and the first sample, both in ms or m, and remarks on headers that disagree."""
     traced, delay = commonest(words["interval"]), commonest(words["delay"])
     interval = int(binary["interval"]) or traced
     remarks = []
@@ -248,7 +248,7 @@ def commonest(values: Array) -> int:
 
 
 def find_bin_size(words: Array, rows: Array, columns: Array, *, metres: float) -> tuple[float, float] | None:
-    """Return metres between neighbouring inlines and crosslines from coordinates of traces; None without a grid."""
+    """Return the metres between neighbouring inlines and crosslines from X and Y of traces; None without a grid."""
     if commonest(words["coordinate_units"]) > 1:  # angles
         return None
     scalar = segy_headers.coordinate_scalars(words) * metres
@@ -292,7 +292,7 @@ def read(geometry: Geometry, rows: Array, columns: Array, *, samples: slice = sl
 
 
 def stored_samples(file: BinaryIO, layout: Layout, numbers: Array, samples: slice) -> Array:
-    """Read the stored samples of traces in ascending order, in runs of neighbouring traces."""
+    """Read the stored, undecoded samples of the traces `numbers`, which ascend."""
     stride = layout.trace.itemsize
     jumps = np.diff(numbers) > 1 + GAP // stride
     turns = np.diff(numbers // max(1, WINDOW // stride)) > 0

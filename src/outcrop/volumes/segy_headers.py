@@ -1,4 +1,4 @@
-"""SEG-Y headers by the standard: header words, text header, sample formats."""
+"""Headers of the SEG-Y standard: header words, text header, sample formats."""
 
 import textwrap
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ def format_name(code: int) -> str:
 
 
 def words_dtype(words: Mapping[str, tuple[int, str]], *, first: int, size: int, order: str = ">") -> np.dtype[Any]:
-    """Return the NumPy type of a header of `size` bytes with named words; byte 0 is byte `first` of the standard."""
+    """Return the NumPy type of a header of `size` bytes with named words; its first byte is number `first`."""
     return np.dtype(
         {
             "names": list(words),
@@ -94,7 +94,7 @@ def word_at(headers: Array, byte: int, order: str) -> Array:
 
 
 def coordinate_scalars(headers: Any) -> Array:
-    """Return the factors of coordinates in trace headers; a negative scalar divides, 0 counts as 1.
+    """Return the factors for X and Y in trace headers; a negative scalar is a divisor, 0 counts as 1.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def coordinate_scalars(headers: Any) -> Array:
 
 
 def decode_text(raw: bytes) -> str:
-    """Return a text header, EBCDIC or ASCII, as lines; unprintable characters become spaces."""
+    """Return a text header, EBCDIC or ASCII, as text of several lines; unprintable characters become spaces."""
     readings = [raw.decode(code) for code in ("cp037", "latin-1")]
     text = max(readings, key=lambda text: sum(c.isascii() and (c.isalnum() or c == " ") for c in text))
     text = "".join(c if c.isascii() and c.isprintable() else " " for c in text)
@@ -114,7 +114,7 @@ def decode_text(raw: bytes) -> str:
 
 
 def decode(stored: Array, format: int) -> Array:
-    """Return stored samples of a SEG-Y format as float32; values beyond its range become infinite or zero.
+    """Return stored samples of a SEG-Y format as float32; values beyond the range of float32 become infinite or zero.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def ibm_bits(x: npt.ArrayLike) -> Array:
 
 
 def encode(x: npt.ArrayLike, *, format: int, order: str = ">") -> Array:
-    """Return samples as stored in a SEG-Y format: IBM bits, IEEE numbers, or integers rounded and clipped.
+    """Return samples as a SEG-Y format stores them: IBM bits, IEEE numbers, or integers rounded and clipped.
 
     Examples
     --------

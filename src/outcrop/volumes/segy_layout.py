@@ -14,8 +14,8 @@ from outcrop.volumes.segy_headers import BINARY_SIZE, ENDIANS, FORMATS, HEADER_S
 
 Array = npt.NDArray[Any]
 WINDOW = 1 << 26  # bytes of the file that are mapped at a time
-SAMPLED = (32, 128)  # sampled blocks of the file, and traces in each block
-MOST_EXTENSIONS = 64  # most further headers of a trace; a larger number in the file is not valid
+SAMPLED = (32, 128)  # number of blocks of which headers are read, and number of traces in each block
+MOST_EXTENSIONS = 64  # largest number of further headers of a trace; a larger number in the file is not valid
 
 
 @functools.lru_cache
@@ -53,7 +53,7 @@ class Layout(NamedTuple):
 def find_layout(
     file: BinaryIO, opening: bytes, *, path: str, size: int, endian: str | None
 ) -> tuple[Layout, list[str]]:
-    """Return the layout on which headers and file size agree, and notes on headers that are wrong."""
+    """Return the layout on which headers and file size agree, and notes on headers that contradict it."""
     if size <= TEXT_SIZE + BINARY_SIZE + HEADER_SIZE:
         raise ValueError(f"{path} holds {size} bytes, too few for a SEG-Y file; is it empty or truncated?")
     binaries = {order: np.frombuffer(opening, segy_headers.binary_dtype(order), 1, TEXT_SIZE)[0] for order in ENDIANS}
@@ -89,7 +89,7 @@ def find_layout(
 
 
 def trace_starts(binary: Any) -> list[int]:
-    """Return bytes where the first trace may begin, the likeliest first: after the extended text headers, if any."""
+    """Return the bytes at which the first trace may begin, the likeliest first; extended text headers come before."""
     extended = int(binary["extended_text"])
     counts = range(17) if extended < 0 else (extended, 0)  # -1: the number is not stated
     starts = [TEXT_SIZE + BINARY_SIZE + TEXT_SIZE * count for count in counts]
@@ -114,7 +114,7 @@ def fit_layout(file: BinaryIO, layout: Layout, size: int, *, starts: list[int], 
 
 
 def filling(layout: Layout, size: int, *, starts: list[int], counts: Iterable[int]) -> list[Layout]:
-    """Return the layouts that fill `size` bytes with whole traces, for given starts and sample counts."""
+    """Return the layouts with one of the given starts and sample counts whose whole traces fill `size` bytes."""
     wanted = np.array([count for count in counts if count > 0], np.int64)
     strides = HEADER_SIZE * (1 + layout.extensions) + wanted * np.dtype(FORMATS[layout.format]).itemsize
     return [
@@ -125,14 +125,14 @@ def filling(layout: Layout, size: int, *, starts: list[int], counts: Iterable[in
 
 
 def headers_agree(file: BinaryIO, layout: Layout) -> bool:
-    """Return whether most of 16 traces spread over the file state sample count and interval of the first trace."""
+    """Return whether most of 16 traces across the file have the sample count and interval of the first trace."""
     numbers = np.linspace(0, layout.n_traces - 1, min(16, layout.n_traces)).astype(np.int64)
     stated = [trace_records(file, layout, n, n + 1)["header"].tobytes()[114:118] for n in numbers.tolist()]
     return any(stated[0]) and stated.count(stated[0]) > 0.75 * len(stated)
 
 
 def trace_records(file: BinaryIO, layout: Layout, first: int, last: int) -> Array:
-    """Return the stored traces from number `first` to `last` - 1; a large span is mapped, and read when it is used."""
+    """Return the stored traces `first` to `last` - 1; a large span is mapped and read only when it is used."""
     trace = layout.trace
     start, size = layout.start + first * trace.itemsize, (last - first) * trace.itemsize
     if size < 1 << 18:
@@ -144,7 +144,7 @@ def trace_records(file: BinaryIO, layout: Layout, first: int, last: int) -> Arra
 
 
 def sample_headers(file: BinaryIO, layout: Layout) -> Array:
-    """Return headers of traces, shape `SAMPLED`: blocks of neighbouring traces, evenly spread over a large file."""
+    """Return trace headers of evenly spaced blocks, shape `SAMPLED`; of a small file all, shape (1, n_traces)."""
     if layout.n_traces <= math.prod(SAMPLED):
         return trace_records(file, layout, 0, layout.n_traces)["header"][None].copy()
     firsts = np.linspace(0, layout.n_traces - SAMPLED[1], SAMPLED[0]).astype(np.int64).tolist()

@@ -1,4 +1,4 @@
-"""Writing of SEG-Y files inline by inline; a file gets its name when it is complete."""
+"""Writing of SEG-Y files inline by inline; a file has a temporary name until it is complete."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -39,21 +39,21 @@ def create(
     text: str = "",
     format: int = 5,
 ) -> Iterator[Write]:
-    """Write a SEG-Y file inline by inline; it gets its name when it is complete.
+    """Write a SEG-Y file inline by inline; it has a temporary name until it is complete.
 
     Parameters
     ----------
     path : path
         File to write; an existing file is replaced on success and kept on failure.
     inlines, crosslines : array of int
-        Survey labels of the lines.
+        Line numbers, one for each line.
     times : array, shape (n_sample,)
         Two-way time of the samples in ms, evenly spaced, beginning at a whole millisecond.
     bin_size : (float, float)
         Metres between neighbouring inlines (Y) and between neighbouring crosslines (X), from the first trace.
     grid : three pairs of float, optional
-        X and Y of inline 0 and crossline 0, their steps per inline number, and their steps per crossline number;
-        replaces `bin_size`.
+        X and Y of inline 0 and crossline 0, their steps per inline number, and their steps per crossline number; used
+        instead of `bin_size`.
     text : str
         Lines of the text header.
     format : int
@@ -62,13 +62,13 @@ def create(
     Yields
     ------
     write : callable
-        ``write(row, section)`` stores inline number `row`, shape (n_crossline, n_sample), in any order. A trace
-        with only NaN is marked dead.
+        ``write(row, section)`` stores the samples of the inline at position `row`, shape (n_crossline, n_sample);
+        inlines may come in any order. A trace with only NaN is marked dead.
     """
     inlines, crosslines, times = np.asarray(inlines), np.asarray(crosslines), np.asarray(times, np.float64)
     if not inlines.size or not crosslines.size or not times.size:
         size = f"{len(inlines)} x {len(crosslines)} x {len(times)}"
-        raise ValueError(f"A volume of {size} samples is empty; give every axis at least one label.")
+        raise ValueError(f"A volume of {size} samples is empty; give every axis at least one value.")
     interval = check_times(times)
     check_format(format)
     binary = np.zeros(1, binary_dtype())
@@ -104,9 +104,9 @@ def create_like(path: str | Path, geometry: Geometry, *, text: str = "", format:
     Parameters
     ----------
     path : path
-        File to write; it gets its name when it is complete.
+        File to write; it has a temporary name until it is complete.
     geometry : Geometry
-        The scanned file. In its binary header only the format changes; extended text headers are omitted.
+        The scanned source file. In the copied binary header only the format changes; extended text headers are omitted.
     text : str
         Lines of the text header, a description of the new volume.
     format : int
@@ -115,8 +115,8 @@ def create_like(path: str | Path, geometry: Geometry, *, text: str = "", format:
     Yields
     ------
     write : callable
-        ``write(row, section)`` stores inline number `row`, shape (n_crossline, n_sample), in any order; duplicate
-        and dead traces of the source get samples too.
+        ``write(row, section)`` stores the samples of the inline at position `row`, shape (n_crossline, n_sample);
+        inlines may come in any order. Duplicate and dead traces of the source get samples too.
     """
     check_format(format)
     source = geometry.layout
@@ -152,7 +152,7 @@ def create_like(path: str | Path, geometry: Geometry, *, text: str = "", format:
 def write_lines(
     path: str | Path, opening: bytes, shape: tuple[int, int, int], store: Callable[[BinaryIO, int, Array], None]
 ) -> Iterator[Write]:
-    """Write the opening of a file, and its inlines with `store(file, row, section)`; a missing inline is an error."""
+    """Write the first bytes of a file, then inlines with `store(file, row, section)`; raise if one is missing."""
     written = np.zeros(shape[0], bool)
     with whole_file(path) as aside, open(aside, "wb") as file:
         file.write(opening)

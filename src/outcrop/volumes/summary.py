@@ -1,4 +1,4 @@
-"""Description of a volume: axes, geometry, amplitudes and their drift."""
+"""Description of a volume: axes, geometry, amplitudes, and how their level varies over the survey and with time."""
 
 from typing import Any
 
@@ -16,9 +16,10 @@ Array = npt.NDArray[Any]
 def describe(volume: xr.DataArray, *, lines: int = 16) -> dict[str, Any]:
     """Return a description of a volume as plain numbers, text, lists and dicts.
 
-    Amplitudes are sampled on `lines` evenly spaced inlines. ``drift_lines`` and ``drift_time`` are the RMS amplitude of
-    the loudest eighth of the survey and of the time axis against the quietest, in dB. Dead traces
-    are traces marked dead in the file and, estimated from the sampled lines, traces with a single value throughout.
+    Amplitudes are read on `lines` evenly spaced inlines. ``drift_lines`` is the difference in RMS amplitude, in dB,
+    between the loudest and the quietest eighth of these inlines; ``drift_time`` is that between eighths of the time or
+    depth axis. Dead traces are the traces marked dead in the file and, estimated from the inlines that were read,
+    traces with the same value at all samples.
     """
     attrs, live = volume.attrs, live_traces(volume)
     rows, sample = sample_lines(volume, lines)
@@ -75,7 +76,7 @@ def sample_unit(volume: xr.DataArray | xr.Dataset) -> str | None:
 
 
 def describe_axis(labels: Array) -> dict[str, Any]:
-    """Return first, last, step (None if it varies) and count of the labels of an axis."""
+    """Return first, last, step (None if it varies) and number of the values on an axis."""
     steps = np.diff(labels)
     even = len(steps) > 0 and np.allclose(steps, steps[0])
     step = steps[0].item() if even else 1 if not len(steps) else None
@@ -83,7 +84,7 @@ def describe_axis(labels: Array) -> dict[str, Any]:
 
 
 def describe_amplitude(sample: Array, finite: Array, zero: float, clip: float | None) -> dict[str, Any]:
-    """Return range, percentiles, clip (None if scaled), histogram and counts of invalid values of amplitudes."""
+    """Return statistics of amplitudes: range, percentiles, clip (None if scaled), histogram, invalid values."""
     values = sample[finite].astype(np.float64)
     reach = 0.5 if clip is None else clip or 1.0
     counts, edges = np.histogram(values, bins=64, range=(zero - reach, zero + reach))
@@ -101,7 +102,7 @@ def describe_amplitude(sample: Array, finite: Array, zero: float, clip: float | 
 
 
 def describe_rms(sample: Array, finite: Array, inlines: Array, times: Array) -> dict[str, Any]:
-    """Return the RMS amplitude of each sampled line and of each sample time, and the drift along both."""
+    """Return the RMS amplitude of each inline that was read and of each time, and its `drift` along both axes."""
     power = np.where(finite, sample, 0).astype(np.float64) ** 2
     with np.errstate(invalid="ignore"):
         by_line = np.sqrt(power.sum((1, 2)) / finite.sum((1, 2)))
@@ -117,7 +118,7 @@ def describe_rms(sample: Array, finite: Array, inlines: Array, times: Array) -> 
 
 
 def drift(rms: Array) -> float:
-    """Return the decibels between the loudest and the quietest eighth of an axis; eighths of zeros do not count.
+    """Return the difference in dB of RMS amplitude between the loudest and the quietest eighth of an axis.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Positions of the traces of a survey in its file: runs of even steps, and the grid that they form."""
+"""Positions of the traces of a survey in its file: runs with even steps of line numbers, and the grid of the survey."""
 
 import dataclasses
 import functools
@@ -12,7 +12,7 @@ Array = npt.NDArray[Any]
 BLOCK = 1 << 17  # traces placed at a time
 FAR = 16  # lines; requested lines that are farther apart are looked up separately
 
-# A run: consecutive traces of the file with labels in even steps.
+# A run: consecutive traces of the file whose inline and crossline numbers change in even steps.
 RUN = np.dtype(
     [("number", "i8"), ("count", "i4"), ("inline", "i4"), ("crossline", "i4")]
     + [("inline_step", "i8"), ("crossline_step", "i8")]
@@ -21,14 +21,15 @@ RUN = np.dtype(
 
 @dataclasses.dataclass(frozen=True)
 class Traces:
-    """Number in the file of the trace at every crossing of a grid; memory grows with the lines, not with the traces.
+    """Number in the file of the trace at every crossing of a grid, kept as runs to save memory.
 
-    ``traces[rows, columns]`` is a table of shape (n_rows, n_columns), -1 for a missing trace and one marked dead.
+    ``traces[rows, columns]`` is the table of these numbers, shape (n_rows, n_columns); -1 for a trace that is missing
+    or marked dead.
 
     Attributes
     ----------
     inlines, crosslines : array of int
-        Survey labels, ascending.
+        Line numbers, ascending.
     runs : array of RUN
         All traces, sorted by the lowest inline of the run.
     dead : array of int64
@@ -47,7 +48,7 @@ class Traces:
 
     @functools.cached_property
     def reach(self) -> tuple[Array, Array]:
-        """Lowest inline of every run, and highest inline of the run and all runs before it: both ascend."""
+        """For every run, its lowest inline, and the highest inline of this run and all runs before it; both ascend."""
         low, high = ends(self.runs, "inline")
         return low, np.maximum.accumulate(high)
 
@@ -66,12 +67,12 @@ class Traces:
         numbers, at_row, at_column = self.inside(rows, columns)
         live = np.append(self.dead, -1)[np.searchsorted(self.dead, numbers)] != numbers
         table = np.full((np.ptp(rows) + 1, np.ptp(columns) + 1), -1, np.int64)
-        # Of duplicates the last trace stays.
+        # Of traces at the same crossing the last one is used.
         table[at_row[live] - rows[0], at_column[live] - columns[0]] = numbers[live]
         return table[np.ix_(rows - rows[0], columns - columns[0])]
 
     def inside(self, rows: Array, columns: Array) -> tuple[Array, Array, Array]:
-        """Return number, row and column of all traces, live or dead, between the first and last of rows and columns."""
+        """Return numbers, rows and columns of all traces, live or dead, within the range of given rows and columns."""
         inlines, crosslines = self.inlines[rows[[0, -1]]], self.crosslines[columns[[0, -1]]]
         low, high = self.reach
         runs = self.runs[np.searchsorted(high, inlines[0]) : np.searchsorted(low, inlines[1], "right")]
@@ -85,7 +86,7 @@ class Traces:
         return numbers, place(self.inlines, inline), place(self.crosslines, crossline)
 
     def live(self) -> npt.NDArray[np.bool_]:
-        """Return which crossings have a live trace, shape (n_inline, n_crossline)."""
+        """Return a mask of the crossings that have a live trace, shape (n_inline, n_crossline)."""
         live, columns = np.empty(self.shape, bool), np.arange(self.shape[1])
         for rows in np.array_split(np.arange(len(live)), -(-live.size // BLOCK)):
             live[rows] = self[rows, columns] >= 0
@@ -93,7 +94,7 @@ class Traces:
 
 
 def find_runs(inline: npt.ArrayLike, crossline: npt.ArrayLike, *, first: int = 0) -> Array:
-    """Return the labels of consecutive traces of a file as runs of even steps; `first` is the first trace number.
+    """Return line numbers of consecutive traces as runs of even steps; `first` is the number of the first trace.
 
     Examples
     --------
@@ -115,14 +116,14 @@ def find_runs(inline: npt.ArrayLike, crossline: npt.ArrayLike, *, first: int = 0
 
 
 def ends(runs: Array, name: str) -> tuple[Array, Array]:
-    """Return the lowest and the highest label of every run."""
+    """Return the lowest and the highest line number of every run, along the axis `name`."""
     first = runs[name].astype(np.int64)
     last = first + runs[f"{name}_step"] * (runs["count"] - 1)
     return np.minimum(first, last), np.maximum(first, last)
 
 
 def steps_within(first: Array, step: Array, low: int, high: int) -> tuple[Array, Array]:
-    """Return the least and the greatest number of steps from `first` that end between two limits.
+    """Return the smallest and the largest number of steps from `first` that end within [low, high].
 
     Examples
     --------
@@ -136,7 +137,7 @@ def steps_within(first: Array, step: Array, low: int, high: int) -> tuple[Array,
 
 
 def unroll(runs: Array, name: str, begin: Any, count: Array) -> Array:
-    """Return labels, or numbers, of `count` traces of every run, from trace `begin` of the run.
+    """Return the field `name` (a line number, or the trace number) of `count` traces of every run, from `begin` on.
 
     Examples
     --------
@@ -149,10 +150,10 @@ def unroll(runs: Array, name: str, begin: Any, count: Array) -> Array:
 
 
 def make_grid(runs: Array, dead: Array) -> dict[str, Any] | None:
-    """Return the axes of a survey and the trace at each crossing as fields of Geometry; None if labels form no grid."""
+    """Return axes and traces of a survey as fields of `Geometry`; None if the line numbers form no grid."""
     inlines, crosslines = line_axis(runs, "inline"), line_axis(runs, "crossline")
     n_traces, size = int(runs["count"].sum(dtype=np.int64)), len(inlines) * len(crosslines)
-    # A survey fills a large part of its grid, random labels almost nothing.
+    # The traces of a survey fill a large part of its grid, random numbers almost nothing.
     if size > 16 * n_traces + 1024:
         return None
     dead = dead[: 0 if len(dead) == n_traces else None]
@@ -173,7 +174,7 @@ def make_grid(runs: Array, dead: Array) -> dict[str, Any] | None:
 
 
 def line_axis(runs: Array, name: str) -> Array:
-    """Return the line labels of a survey, ascending; absent lines are filled in unless they outnumber the present ones.
+    """Return the line numbers of a survey, ascending; absent lines are added unless they outnumber the present lines.
 
     Examples
     --------
@@ -200,14 +201,14 @@ def line_axis(runs: Array, name: str) -> Array:
 
 
 def place(axis: Array, labels: Array) -> Array:
-    """Return the position of each label on an axis that has all of them."""
+    """Return the position of each line number on an axis that contains all of them."""
     if len(axis) > 1 and axis[-1] - axis[0] == (len(axis) - 1) * (axis[1] - axis[0]):
         return np.asarray((labels.astype(np.int64) - axis[0]) // (axis[1] - axis[0]))
     return np.searchsorted(axis, labels)
 
 
 def sorting(runs: Array) -> str:
-    """Return which lines are contiguous in the file, by the share of consecutive traces on the same line."""
+    """Return which lines are contiguous in the file: ``inline``, ``crossline`` or neither."""
     along = {name: runs[f"{name}_step"] == 0 for name in ("inline", "crossline")}
     within = np.where(along["inline"] != along["crossline"], runs["count"] - 1, 0)
     inline, crossline = (np.sum(within[on_line]) / np.sum(runs["count"], dtype=np.int64) for on_line in along.values())

@@ -60,20 +60,21 @@ class Layout:
     factor, offset : float
         Amplitude = factor * stored sample + offset.
     table : array of uint64, shape (bricks along inline, along crossline, downwards)
-        Entry of every brick at full resolution.
+        One entry for each brick at full resolution: kind and place in the file.
     inlines, crosslines, samples : array
-        Survey labels, ascending; time in ms, depth in m, or the file's numbers if it does not state their unit.
+        Line numbers, ascending; times in ms, depths in m, or numbers as stored if the file does not state their unit.
     reversed : (bool, bool)
-        Whether inlines and crosslines descend in the file.
+        Whether the inline numbers and the crossline numbers descend in the file.
     domain : {"time", "depth"} or None
         None if the file does not state it.
     unit : str
         Unit of the sample axis as named in the file, empty if the file does not state what the axis measures.
     grid : tuple or None
-        ``origin``, ``inline step`` and ``crossline step``, (X, Y) each, per line number; None if the corners span no
-        area.
+        Origin (X, Y), and the steps (X, Y) per inline number and per crossline number; None if the corners of the
+        survey span no area.
     bin_size : (float, float) or None
-        Metres between neighbouring inlines and crosslines; None if the file does not state that X and Y are lengths.
+        Metres between neighbouring inlines and between neighbouring crosslines; None if the file does not state that X
+        and Y are lengths.
     """
 
     path: str
@@ -95,12 +96,12 @@ class Layout:
     bin_size: tuple[float, ...] | None
 
     def live(self) -> Array:
-        """Return which traces have a brick at any depth, shape (n_inline, n_crossline)."""
+        """Return a mask of the traces that have a brick at any depth, shape (n_inline, n_crossline)."""
         columns = (self.table != EMPTY).any(2)
         return np.asarray(columns[np.ix_(self.stored(0) // self.brick[0], self.stored(1) // self.brick[1])])
 
     def stored(self, axis: int, positions: Any = slice(None)) -> Array:
-        """Return the positions in the file along inline (0) or crossline (1) of positions in the volume."""
+        """Return positions along inline (0) or crossline (1) in the file, for positions in the volume."""
         order = np.arange(self.shape[axis])
         return np.asarray((order[::-1] if self.reversed[axis] else order)[positions])
 
@@ -175,10 +176,10 @@ def _layout(reader: Any, path: str, stamp: tuple[int, int]) -> Layout:
     version = int(headers._fh._version)
     shape, brick = map(_three, (reader.size, reader.bricksize))
     if not all(0 < n <= MOST_LINES for n in shape):
-        raise ValueError(f"it claims {shape} inlines, crosslines and samples")
+        raise ValueError(f"they state {shape} inlines, crosslines and samples")
     kind = np.dtype(TYPES[reader.datatype.name])
     if not all(0 < n <= LARGEST_BRICK for n in brick) or math.prod(brick) * kind.itemsize > LARGEST_BRICK:
-        raise ValueError(f"it claims bricks of {brick} samples")
+        raise ValueError(f"they state bricks of {brick} samples")
     count = tuple(-(-n // size) for n, size in zip(shape, brick, strict=True))
     first = int(headers._ih._brickoffsets[0])
     table = np.array(headers._blup._lookup[first : first + math.prod(count)], np.uint64).reshape(count[::-1]).T
@@ -187,7 +188,7 @@ def _layout(reader: Any, path: str, stamp: tuple[int, int]) -> Layout:
     _check_table(table, math.prod(brick) * kind.itemsize, begin=begin, end=stamp[0])
     factor, offset = map(float, reader._accessor._scaleDataFactorsStorageToFloat())
     if not (math.isfinite(factor) and math.isfinite(offset)):
-        raise ValueError(f"it claims amplitudes of {factor} times the samples plus {offset}")
+        raise ValueError(f"they state amplitudes of {factor} times the stored samples plus {offset}")
     samples, domain, unit = _sample_axis(reader)
     grid, bin_size = _survey(reader)
     labels = [_labels(reader, axis) for axis in (0, 1)]
@@ -219,7 +220,7 @@ def _three(sizes: Any) -> Three:
 
 
 def _check_table(table: Array, size: int, *, begin: int, end: int) -> None:
-    """Raise `ValueError` for bricks of `size` bytes in the headers or beyond the end, or of unknown kind."""
+    """Raise `ValueError` if a brick of `size` bytes has an unknown kind, or lies in the headers or beyond the file."""
     kinds, starts = table >> np.uint64(56), table & PLACE
     plain, packed = (kinds == 0) & (table != EMPTY), kinds == COMPRESSED
     if not (plain | packed | (table == EMPTY) | (kinds == CONSTANT)).all():
@@ -238,12 +239,12 @@ def _labels(reader: Any, axis: int) -> Array:
     first, step = float(reader.annotstart[axis]), float(reader.annotinc[axis])
     labels = first + step * np.arange(reader.size[axis])
     if not np.isfinite(labels).all() or np.abs(labels).max() > MOST_LINES or (step == 0 and len(labels) > 1):
-        raise ValueError(f"it numbers its {('inlines', 'crosslines')[axis]} from {first:g} in steps of {step:g}")
+        raise ValueError(f"its {('inline', 'crossline')[axis]} numbers begin at {first:g} with a step of {step:g}")
     return labels.astype(np.int64) if np.array_equal(labels, np.rint(labels)) else labels
 
 
 def _sample_axis(reader: Any) -> tuple[Array, str | None, str]:
-    """Return the samples in ms or m, the domain and the file's unit; unconverted samples if the file has no unit."""
+    """Return times in ms or depths in m, the domain, and the unit as named in the file; as stored without a unit."""
     domain = {"time": "time", "length": "depth"}.get(reader.zunitdim.name)
     scale = float(reader.zunitfactor) * (1000 if domain == "time" else 1) if domain else 1.0  # to ms or m
     first, step = (round(float(value) * scale, 4) for value in (reader.zstart, reader.zinc))
@@ -254,7 +255,7 @@ def _sample_axis(reader: Any) -> tuple[Array, str | None, str]:
 
 
 def _survey(reader: Any) -> tuple[tuple[Any, ...] | None, tuple[float, ...] | None]:
-    """Return the grid of the lines on the map and the metres between them, from the corners of the survey, or None."""
+    """Return `grid` and `bin_size` of a `Layout` from the corners of the survey; None for what is not known."""
     if reader.corners is None or reader.hunitdim.name == "arcangle" or min(reader.size[:2]) < 2:
         return None, None
     known = reader.hunitdim.name == "length"
@@ -300,7 +301,7 @@ def read(layout: Layout, key: Key) -> Array:
 
 
 def _by_brick(places: Array, size: int) -> list[tuple[int, slice, Any]]:
-    """Group ascending positions along an axis by brick: brick number, positions in the block, positions in the brick.
+    """Group ascending positions along an axis by brick: (brick number, places in the block, places in the brick).
 
     Examples
     --------
@@ -319,7 +320,7 @@ def _by_brick(places: Array, size: int) -> list[tuple[int, slice, Any]]:
 
 
 def _read_brick(file: BinaryIO, layout: Layout, number: Three, inside: Key) -> Any:
-    """Read the amplitudes of a part of a brick; a single number if the brick is constant."""
+    """Read the amplitudes of a part of a brick; return a single number if the brick is constant."""
     entry = int(layout.table[number])
     if entry == EMPTY:
         return np.float32(0)
@@ -337,14 +338,14 @@ def _read_brick(file: BinaryIO, layout: Layout, number: Three, inside: Key) -> A
 
 
 def _select(brick: Array, inside: Key) -> Array:
-    """Return the part of a brick for slices and arrays of positions along each axis."""
+    """Return the part of a brick that slices or arrays of positions select along each axis."""
     for axis, places in enumerate(inside):
         brick = brick[(slice(None),) * axis + (places,)]
     return brick
 
 
 def _read_plain(file: BinaryIO, start: int, brick: Three, kind: np.dtype[Any], inside: Key) -> Array:
-    """Read a part of a plain brick that begins at byte `start`; of many rows, only the used pages are read."""
+    """Read a part of a plain brick that begins at byte `start`; a large part is mapped, so only used pages are read."""
     row, rows = brick[1] * brick[2] * kind.itemsize, inside[0]
     first, last = (rows.start, rows.stop) if isinstance(rows, slice) else (int(rows[0]), int(rows[-1]) + 1)
     begin, size = start + first * row, (last - first) * row
