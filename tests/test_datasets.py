@@ -233,7 +233,7 @@ def test_landmass_names_a_damaged_file(tmp_path):
     """The error names a file that is no MATLAB file or lacks the variable."""
     folder = landmass_folder(tmp_path, {"fault": (9, 9), "horizon": (9, 9)})
     (folder / "fault" / "fault_0.mat").write_bytes(b"no matrix")
-    with pytest.raises(ValueError, match=r"fault_0\.mat holds no readable array 'img'"):
+    with pytest.raises(ValueError, match=r"fault_0\.mat has no readable array 'img'"):
         datasets.landmass(folder)
     with pytest.raises(ValueError, match="scaling is 'own'"):
         datasets.landmass(folder, scaling="own")

@@ -205,14 +205,14 @@ def test_painted_pixels_keep_their_label():
     ("change", "message"),
     [
         (lambda p, c: (p - 1, c), r"Patches go down to -\S+; scale amplitudes"),
-        (lambda p, c: (np.where(p > 0.5, np.nan, p), c), "Patches hold NaN or infinite values"),
+        (lambda p, c: (np.where(p > 0.5, np.nan, p), c), "Patches contain NaN or infinite values"),
         (lambda p, c: (p[:0], c[:0]), r"shape \(0, 12, 12\); give a non-empty stack"),
         (lambda p, c: (p[0], c), r"shape \(12, 12\); give a non-empty stack"),
         (lambda p, c: (p, ["left"] * 24), r"names 1 classes \(left\); give 2 to 254"),
         (lambda p, c: (p, c[:5]), r"shape \(5,\) for 24 patches; give one class per patch"),
         (lambda p, c: (p, c, np.zeros((2, 2), int)), r"masks has shape \(2, 2\) and patches"),
-        (lambda p, c: (p, c, np.full(p.shape, 3)), "masks holds values outside 0 to 2"),
-        (lambda p, c: (p, c, np.full(p.shape, 0.5)), "masks holds values outside 0 to 2"),
+        (lambda p, c: (p, c, np.full(p.shape, 3)), "masks contains values outside 0 to 2"),
+        (lambda p, c: (p, c, np.full(p.shape, 0.5)), "masks contains values outside 0 to 2"),
     ],
 )
 def test_refuses_bad_input(change, message):
@@ -255,7 +255,7 @@ def test_prediction_needs_a_fit_and_the_fitted_size():
     patches, classes = scene()
     with pytest.raises(NotFittedError):
         LabelMapper().predict(patches)
-    with pytest.raises(ValueError, match="Patches are 10 x 12 pixels and the atoms 12 x 12"):
+    with pytest.raises(ValueError, match="Patches have 10 x 12 pixels, atoms 12 x 12"):
         LabelMapper(4, iterations=1).fit(patches, classes).predict(patches[:, :10])
 
 

@@ -62,7 +62,7 @@ def test_saving_replaces_only_a_mapper(shown, folder, tmp_path):
     make("exact").set_params(atoms_per_class=4).fit(*shown).save(folder)
     assert oc.load_mapper(folder).atoms_per_class == 4
     (tmp_path / "notes").mkdir()
-    with pytest.raises(ValueError, match="is no mapper"):
+    with pytest.raises(ValueError, match="is not a mapper"):
         oc.load_mapper(folder).save(tmp_path / "notes")
 
 

@@ -1,4 +1,4 @@
-"""Load published data, and make synthetic volumes with true labels."""
+"""Published data, and synthetic volumes with true labels."""
 
 from outcrop.datasets.places import exemplars
 from outcrop.datasets.published import F3_PICTURES, f3_sections, landmass, seg2017_patches

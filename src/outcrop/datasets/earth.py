@@ -1,6 +1,6 @@
-"""Draw the structures of a synthetic survey: layers, chaotic bands, salt domes and faults.
+"""Random structures of a synthetic survey: layers, chaotic bands, salt domes and faults.
 
-A larger survey has more structures, not larger ones: lengths are samples and traces.
+Lengths are in samples, traces and lines. A larger survey has more structures, of the same size.
 """
 
 from typing import Any, NamedTuple
@@ -16,8 +16,8 @@ BIN_SIZE = (25.0, 25.0)  # m
 _LEVEL = 256  # samples from one chaotic band to the next
 _TILE = (150, 220)  # lines and traces that share a salt dome and a fault zone
 KNOT = 64  # samples between horizons that are folded independently
-LOG, DEBRIS = 4096, 512  # samples of the impedance log of layers, and of its last part for chaotic bands
-FINE = 32  # readings of the log per sample
+LOG, DEBRIS = 4096, 512  # samples of the impedance log of layers, and of the part behind it for chaotic bands
+FINE = 32  # values of the log per sample
 
 
 class _Band(NamedTuple):
@@ -68,7 +68,7 @@ class Earth(NamedTuple):
 
 
 def draw_earth(shape: Shape, seed: int) -> Earth:
-    """Draw the structures of a synthetic survey of a shape and a seed."""
+    """Draw the structures of a synthetic survey with the given shape, from a seed."""
     n_sample = shape[2]
     rng = np.random.default_rng([seed, 0])
     levels = max(1, round(n_sample / _LEVEL))
@@ -100,7 +100,7 @@ def _band(rng: np.random.Generator, top: float, height: float) -> _Band:
 def _structures(
     rng: np.random.Generator, shape: tuple[int, int], levels: int, height: float
 ) -> tuple[list[_Dome], list[_Fault]]:
-    """Draw a salt dome on one side of each tile, fault zones on the other; some tiles of large surveys stay empty."""
+    """Draw a salt dome and, beside it, fault zones in each tile of the map; some tiles of large surveys stay empty."""
     tiles = [max(1, round(n / size)) for n, size in zip(shape, _TILE, strict=True)]
     lines, traces = (n / tile for n, tile in zip(shape, tiles, strict=True))
     domes: list[_Dome] = []
@@ -124,7 +124,7 @@ def _dome(rng: np.random.Generator, line: float, trace: float, top: float) -> _D
 
 
 def _fault_zone(rng: np.random.Generator, line: float, trace: float, sample: float) -> list[_Fault]:
-    """Draw domino faults: parallel normal faults side by side."""
+    """Draw domino faults: four parallel normal faults side by side."""
     leaning, spacing = rng.choice([-1, 1]).item(), rng.uniform(22, 26)
     strike, dip = rng.uniform(-0.2, 0.2), leaning / rng.uniform(4.5, 8)
     return [
@@ -144,7 +144,7 @@ def _fault_zone(rng: np.random.Generator, line: float, trace: float, sample: flo
 
 
 def _impedance_log(rng: np.random.Generator) -> Array:
-    """Draw the blocky logarithm of impedance by age: units of many beds, with different contrast and bedding."""
+    """Draw the logarithm of impedance by age, constant in each bed; units differ in contrast and bed thickness."""
     log = np.empty((LOG + DEBRIS) * FINE, np.float32)
     start = 0
     while start < LOG + DEBRIS:
@@ -159,6 +159,6 @@ def _impedance_log(rng: np.random.Generator) -> Array:
 
 
 def _waves(rng: np.random.Generator, n: int, *, wavelength: tuple[float, float]) -> Array:
-    """Draw plane waves on the map in random directions: wavenumbers per line and per trace, and phases."""
+    """Draw plane waves on the map in random directions; return wavenumbers per line, per trace, and phases."""
     k, direction = 2 * np.pi / rng.uniform(*wavelength, n), rng.uniform(0, 2 * np.pi, n)
     return np.stack([k * np.cos(direction), k * np.sin(direction), rng.uniform(0, 2 * np.pi, n)])

@@ -1,4 +1,4 @@
-"""Draw exemplars from true labels."""
+"""Random exemplars from true labels."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-OTHER = 0.9  # smallest share of the background `other` in a patch that shows it
+OTHER = 0.9  # smallest share of the background class `other` in a patch that shows this class
 
 
 def exemplars(
@@ -17,22 +17,23 @@ def exemplars(
     min_share: float = 0.6,
     seed: int = 0,
 ) -> dict[str, list[tuple[Any, Any, Any]]]:
-    """Draw exemplars of every class from a volume of true labels: points whose patch shows the class well.
+    """Draw random exemplars of every class from true labels: positions whose patch shows the class well.
 
     Parameters
     ----------
     truth : xarray.DataArray, shape (n_inline, n_crossline, n_sample)
         True labels, with the names of codes 1, 2, ... in `attrs["classes"]`.
     size : int or (int, int)
-        Height and width of the patch around each point, in samples and traces of an inline.
+        Height and width, in samples and traces, of the patch around each position on an inline.
     count : int
-        Number of points of each class, on different inlines if possible.
+        Number of positions for each class, on different inlines if possible.
     min_share : float
-        Smallest share of the patch with the class; for `other`, the background, nine tenths.
+        Smallest share of the samples of a patch that have the class; for the background `other`, 0.9 is used instead.
 
     Returns
     -------
     dict of str to list of (inline, crossline, time)
+        Positions by class name.
 
     Examples
     --------
@@ -43,7 +44,7 @@ def exemplars(
     {'salt dome': [(7, 4, 16)]}
     """
     if count < 1:
-        raise ValueError(f"count is {count}; choose 1 patch of a class or more.")
+        raise ValueError(f"count is {count}; choose 1 or more.")
     height, width = np.broadcast_to(size, 2).tolist()
     rng = np.random.default_rng(seed)
     found: dict[str, list[tuple[Any, Any, Any]]] = {name: [] for name in truth.attrs["classes"]}
@@ -62,13 +63,13 @@ def exemplars(
             return found
     short = ", ".join(f"{len(places)} of {name}" for name, places in found.items() if len(places) < count)
     raise ValueError(
-        f"Found only {short}; {count} per class are needed in patches of {height} x {width} with a share of "
-        f"{min_share} of the class ({OTHER} of 'other'); lower size or count, or min_share for classes except 'other'."
+        f"Found only {short}; {count} patches of {height} x {width} are needed for each class, with a share of "
+        f"{min_share} of the class ({OTHER} of 'other'). Lower size or count, or min_share (no effect on 'other')."
     )
 
 
 def _patch_means(mask: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[Any]:
-    """Return the mean of every patch inside a section, indexed by its first corner."""
+    """Return the mean of a mask over every patch inside a section, at the index of the patch's first corner."""
     total = np.pad(np.cumsum(np.cumsum(mask, 0), 1), ((1, 0), (1, 0)))
     a, b = size
     return np.asarray((total[a:, b:] - total[:-a, b:] - total[a:, :-b] + total[:-a, :-b]) / (a * b))

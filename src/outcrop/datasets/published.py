@@ -1,4 +1,4 @@
-"""Load published data, checked by SHA-256."""
+"""Published data: F3 sections, SEG 2017 patches and LANDMASS."""
 
 import os
 import re
@@ -39,20 +39,21 @@ def f3_sections(folder: str | Path | None = None) -> tuple[xr.DataArray, xr.Data
     Parameters
     ----------
     folder : path, optional
-        Folder that holds `61.bmp`, `211.bmp`, `231.bmp`, `281.bmp` (or their parent `f3_sections`) and any of
-        `GT61.mat`, `GT211.mat`, `GT231.mat`, `GT281.mat`. By default the environment variable OUTCROP_DATA; if that is
-        not set, the originals are downloaded once and checked by SHA-256.
+        Folder with `61.bmp`, `211.bmp`, `231.bmp`, `281.bmp` and any of the label files `GT61.mat`, `GT211.mat`,
+        `GT231.mat`, `GT281.mat`, or a folder with a sub-folder `f3_sections` that contains these files. By default the
+        folder in the environment variable OUTCROP_DATA; if it is not set, the originals are downloaded once and checked
+        by SHA-256.
 
     Returns
     -------
     sections : xarray.DataArray, shape (4, 951, 442)
-        Amplitudes in [0, 1] of inlines 160, 310, 330, 380, crosslines from 300 and time in ms (4 ms per sample; row 0
-        of the pictures is sample 20, at 84 ms). The top-left corner of each picture holds a caption, above the first
-        labelled time.
+        Amplitudes in [0, 1] on inlines 160, 310, 330, 380; crosslines start at 300, times at 84 ms (row 0 of the
+        pictures is sample 20), with 4 ms per sample. The top-left corner of each picture contains a caption, above the
+        first labelled time.
     labels : xarray.DataArray, shape (n_labelled, 951, 442)
-        Expert label of each pixel (uint8; `attrs["classes"][code - 1]` is its name) for the inlines with a label file.
-        Crosslines and times are those of `sections`. Labels start at sample 124 (500 ms); above it they are 0, not
-        labelled.
+        Expert label codes (uint8; `attrs["classes"][code - 1]` is the class name) of the inlines with a label file.
+        Crosslines and times are those of `sections`. Labels start at sample 124 (500 ms); above, the code is 0, `not
+        labelled`.
     """
     files = _f3_files(folder)
     pictures = np.stack([_picture(files[name]) for name in F3_PICTURES.values()])
@@ -83,7 +84,7 @@ def f3_sections(folder: str | Path | None = None) -> tuple[xr.DataArray, xr.Data
 
 
 def _f3_files(folder: str | Path | None) -> dict[str, Path]:
-    """Return the paths of available F3 files by name; all four pictures are required."""
+    """Return the paths of the available F3 files by name; raise a FileNotFoundError if a picture is missing."""
     folder = folder or os.environ.get("OUTCROP_DATA")
     if not folder:
         return {name: _download(name) for name in F3_SHA256}
@@ -92,7 +93,7 @@ def _f3_files(folder: str | Path | None) -> dict[str, Path]:
         folder = folder / "f3_sections"
     missing = [name for name in F3_PICTURES.values() if not (folder / name).is_file()]
     if missing:
-        raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}; name the folder that holds the F3 pictures.")
+        raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}; name the folder with the F3 pictures.")
     return {name: folder / name for name in F3_SHA256 if (folder / name).is_file()}
 
 
@@ -105,7 +106,7 @@ def _download(name: str) -> Path:
     except OSError as error:
         raise OSError(
             f"{name} of the F3 sections cannot be downloaded from {F3_URL} ({type(error).__name__}); "
-            "name a folder that holds the files, or set OUTCROP_DATA."
+            "name a folder with the files, or set OUTCROP_DATA."
         ) from error
 
 
@@ -124,7 +125,7 @@ def _matrix(path: Path, variable: str) -> Array:
         raise
     except Exception as error:  # loadmat raises many kinds for a damaged file
         raise ValueError(
-            f"{path} holds no readable array {variable!r} ({error!r}); give a MATLAB file of version 7 or older."
+            f"{path} has no readable array {variable!r} ({error!r}); give a MATLAB file of version 7 or older."
         ) from error
 
 
@@ -134,16 +135,17 @@ def seg2017_patches(folder: str | Path | None = None) -> xr.Dataset:
     Parameters
     ----------
     folder : path, optional
-        Folder with `seg2017_patches.npz`, or with the layout of the repository (`results/imgs/img_N.mat`,
-        `results/lbls/lbls_img_N.mat`, any of the 2000). By default the environment variable OUTCROP_DATA.
+        Folder with `seg2017_patches.npz`, or with files as in the authors' repository (`results/imgs/img_N.mat` and
+        `results/lbls/lbls_img_N.mat`, for all 2000 numbers N or some). By default the folder in the environment
+        variable OUTCROP_DATA.
 
     Returns
     -------
     xarray.Dataset
-        `image` (patch, row, column) in [0, 1], with time down the rows; `weak`, the class for which each patch was
-        retrieved; `published`, the authors' pixel labels, with names `attrs["classes"][code - 1]`. `patch` is the
-        number in the authors' file names. `seg2017_patches.npz` also has positions: `inline`, first `crossline`, first
-        `sample`.
+        `image` (patch, row, column): amplitudes in [0, 1], with time down the rows. `weak` (patch): the class for which
+        each patch was retrieved. `published` (patch, row, column): the authors' label codes, where
+        `attrs["classes"][code - 1]` is the class name. The coordinate `patch` is the number N in the file names. From
+        `seg2017_patches.npz`, the coordinates `inline`, `crossline` and `sample` give the first corner of each patch.
     """
     folder = folder or os.environ.get("OUTCROP_DATA")
     if not folder:
@@ -154,7 +156,7 @@ def seg2017_patches(folder: str | Path | None = None) -> xr.Dataset:
     for root in (folder, folder / "seg2017"):
         if (root / "results" / "imgs").is_dir():
             return _seg2017_layout(root / "results")
-    raise FileNotFoundError(f"{folder} holds neither seg2017_patches.npz nor results/imgs; name the folder that does.")
+    raise FileNotFoundError(f"{folder} has neither seg2017_patches.npz nor results/imgs; name another folder.")
 
 
 def _seg2017_compact(path: Path) -> xr.Dataset:
@@ -168,7 +170,7 @@ def _seg2017_compact(path: Path) -> xr.Dataset:
 def _seg2017_layout(results: Path) -> xr.Dataset:
     numbers = sorted(int(re.sub(r"\D", "", path.stem)) for path in results.glob("imgs/img_*.mat"))
     if not numbers:
-        raise FileNotFoundError(f"{results / 'imgs'} holds no img_N.mat; name the folder of the repository.")
+        raise FileNotFoundError(f"{results / 'imgs'} has no file img_N.mat; name the folder of the repository.")
     image = [_matrix(results / "imgs" / f"img_{n}.mat", "img") for n in numbers]
     published = [_matrix(results / "lbls" / f"lbls_img_{n}.mat", "classifiedImage") for n in numbers]
     weak = np.array(CLASSES)[(np.array(numbers) - 1) // 500]
@@ -190,8 +192,8 @@ def landmass(folder: str | Path, *, scaling: str = "none") -> xr.Dataset:
     Parameters
     ----------
     folder : path
-        Folder whose sub-folders are the classes, each with `.mat` files of a variable `img`: 99 x 99 in LANDMASS-1,
-        150 x 300 in LANDMASS-2.
+        Folder with a sub-folder for each class that contains `.mat` files. Their variable `img` is an image: 99 x 99 in
+        LANDMASS-1, 150 x 300 in LANDMASS-2.
     scaling : {"none", "range", "image"}
         ``none``: amplitudes as published, in [-1, 1]. ``range``: (x + 1) / 2, in [0, 1]. ``image``: each image scaled
         to [0, 1] from its smallest to its largest amplitude.
@@ -199,7 +201,8 @@ def landmass(folder: str | Path, *, scaling: str = "none") -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        `image` (patch, row, column), float32, and its `class`; folders and files are sorted by name.
+        `image` (patch, row, column), float32, and `class` (patch), the folder name. Patches are sorted by folder and
+        file name.
     """
     if scaling not in _SCALINGS:
         raise ValueError(f"scaling is {scaling!r}; choose one of {', '.join(_SCALINGS)}.")
@@ -207,7 +210,7 @@ def landmass(folder: str | Path, *, scaling: str = "none") -> xr.Dataset:
     names = [file.parent.name for file in files]
     if len(set(names)) < 2:
         raise ValueError(
-            f"{folder} holds .mat files of {len(set(names))} classes; name the folder of two or more class folders."
+            f"{folder} has .mat files of {len(set(names))} classes; name a folder with two or more class folders."
         )
     images = [_matrix(file, "img").astype(np.float32) for file in files]
     sizes = sorted({image.shape for image in images})

@@ -1,8 +1,8 @@
-"""Compute one line of a synthetic survey.
+"""Computation of one line of a synthetic survey.
 
-The `age` of a sample is the depth, in samples, at which its rock was deposited. Folds, salt and faults change it. The
-impedance log is read at `age`, and its reflectivity is convolved with the wavelet. A line depends only on the shape,
-the seed and its number, so lines can be computed in any order.
+The `age` of a sample is the depth, in samples, that its rock would have without folds, salt and faults. The impedance
+log is read at `age`, and its reflectivity is convolved with the wavelet. A line depends only on the shape and seed of
+the survey and on the line's position, so lines can be computed in any order.
 """
 
 import functools
@@ -16,18 +16,18 @@ from scipy import fft, ndimage, signal
 from outcrop.datasets.earth import DEBRIS, FINE, KNOT, LOG, STEP, Earth
 
 Array = npt.NDArray[Any]
-Plane = Callable[[int], Array]  # number of a plane of random texture -> its fine and coarse fields
+Plane = Callable[[int], Array]  # function from the number of a plane to its fine and coarse random fields
 
 CLASSES = ["chaotic", "other", "fault", "salt dome"]
 CHAOTIC, OTHER, FAULT, SALT_DOME = 1, 2, 3, 4
 _MOVED = 200  # samples: upper limit of half the thickness of a band plus its displacement by folds, salt and faults
 _REACH = 45  # traces from a fault plane to undisturbed layers
 _HALF = 20  # half the wavelet, in samples
-_PLANE = 4  # lines between independent planes of random texture
+_PLANE = 4  # lines between planes with independent random fields
 
 
 def _relief(waves: Array, row: int, traces: Array) -> Array:
-    """Return the sum of plane waves along one line, with unit variance on the map, shape (n_crossline, 1)."""
+    """Return the sum of plane waves along one line, shape (n_crossline, 1); its variance over the map is 1."""
     k_line, k_trace, phase = waves
     height = np.sqrt(2 / len(phase)) * np.cos(k_line * row + k_trace * traces + phase).sum(1, keepdims=True)
     return np.asarray(height, np.float32)
@@ -54,7 +54,7 @@ def make_line(earth: Earth, row: int, plane: Plane) -> tuple[Array, Array]:
 
 
 def _fold(earth: Earth, row: int, traces: Array, samples: Array) -> Array:
-    """Return the age under gentle folds with variable layer thickness."""
+    """Return the age of all samples of a line after gentle folding with variable layer thickness."""
     apart = np.abs(samples - KNOT * np.arange(len(earth.knots), dtype=np.float32)[:, None]) / KNOT
     weights = np.cos(0.5 * np.pi * np.minimum(apart, 1)) ** 2
     reliefs = np.hstack([4 * _relief(knot, row, traces) for knot in earth.knots])
@@ -62,7 +62,10 @@ def _fold(earth: Earth, row: int, traces: Array, samples: Array) -> Array:
 
 
 def pierce(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> tuple[Array, Array]:
-    """Lift the layers at the domes, in place; return depth and slope of the salt, (n_crossline, 1)."""
+    """Lift the layers at the salt domes by changing `age` in place; return depth and slope of the top of the salt.
+
+    Both have shape (n_crossline, 1).
+    """
     salt, slope = np.full(traces.shape, 1e6, np.float32), np.zeros(traces.shape, np.float32)
     rough = 4 * _relief(earth.rough, row, traces)
     for dome in earth.domes:
@@ -84,7 +87,7 @@ def pierce(earth: Earth, row: int, traces: Array, samples: Array, age: Array) ->
 
 
 def _slip(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> Array:
-    """Move the layers along the faults, in place; return a mask of the disturbed zones around the planes."""
+    """Move the layers along the faults by changing `age` in place; return a mask of the zones around fault planes."""
     zone = np.zeros(age.shape, bool)
     for fault in earth.faults:
         below = samples - fault.sample
@@ -105,7 +108,7 @@ def _slip(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> 
 
 
 def _bury(earth: Earth, row: int, traces: Array, age: Array, coarse: Array) -> tuple[Array, Array]:
-    """Return a mask of the chaotic bands, and the shift in the log of the layers below each unconformity."""
+    """Return a mask of the chaotic bands, and the shift of age by which layers below an unconformity differ."""
     chaotic, buried = np.zeros(age.shape, bool), np.zeros(age.shape, np.float32)
     swell, tilt = 4 * _relief(earth.fold, -2 * row, 2 * traces), _relief(earth.tilt, row, traces)
     for band in earth.bands:
@@ -119,7 +122,7 @@ def _bury(earth: Earth, row: int, traces: Array, age: Array, coarse: Array) -> t
 
 
 def _impedance(earth: Earth, age: Array, facies: Array, coarse: Array, *, faulted: Array, chaotic: Array) -> Array:
-    """Read impedance from the log; in chaotic bands, layers lie in rafts with independent displacements."""
+    """Return impedance at `age` from the log; in chaotic bands, layers are broken into displaced rafts."""
     raft = (8 + 1.5 * np.clip(coarse, -5, 5)).astype(np.int32)
     age += coarse * np.where(chaotic, np.float32(2), np.where(faulted, np.float32(0.9), np.float32(0.3)))
     age += chaotic * (5 * earth.rafts[0])[raft]
@@ -130,7 +133,7 @@ def _impedance(earth: Earth, age: Array, facies: Array, coarse: Array, *, faulte
 
 
 def _texture(row: int, plane: Plane) -> Array:
-    """Return fine and coarse random fields of unit variance along one line, coherent over a few lines."""
+    """Return a fine and a coarse random field of unit variance on one line, similar on neighbouring lines."""
     first, step = divmod(row, _PLANE)
     f = step / _PLANE
     spline = np.array([(1 - f) ** 3, 3 * f**3 - 6 * f**2 + 4, -3 * f**3 + 3 * f**2 + 3 * f + 1, f**3])
@@ -139,7 +142,7 @@ def _texture(row: int, plane: Plane) -> Array:
 
 
 def texture_plane(earth: Earth, number: int) -> Array:
-    """Draw the fine and coarse random fields of one plane."""
+    """Draw the fine and the coarse random field of one plane."""
     rng = np.random.default_rng([earth.seed, 1, number])
     white = rng.standard_normal((earth.shape[1], earth.shape[2] + 1), dtype=np.float32)
     return np.stack([_smooth(white, 2.0, 2.2), _smooth(white, 3.6, 5.5)])
@@ -154,7 +157,10 @@ def _smooth(white: Array, *sigmas: float) -> Array:
 
 
 def _seismic(earth: Earth, row: int, reflectivity: Array) -> Array:
-    """Return the section of a reflectivity: noise, lateral resolution, a wavelet that loses frequencies with depth."""
+    """Return amplitudes from reflectivity: add noise, smooth laterally, convolve with a wavelet that varies with depth.
+
+    High frequencies decrease with depth.
+    """
     n_sample = reflectivity.shape[1]
     rng = np.random.default_rng([earth.seed, 2, row])
     reflectivity += np.float32(0.2) * rng.standard_normal(reflectivity.shape, dtype=np.float32)
@@ -168,7 +174,7 @@ def _seismic(earth: Earth, row: int, reflectivity: Array) -> Array:
 
 
 def _add_salt_face(section: Array, salt: Array, slope: Array, coarse: Array) -> None:
-    """Add the reflection of the salt face, in place; on a steep face the wavelet is stretched vertically."""
+    """Add the reflection of the salt's surface to a section in place; where it is steep, the wavelet is longer."""
     samples = np.arange(section.shape[1], dtype=np.float32)
     near = np.flatnonzero(salt[:, 0] < len(samples) + 6 * _HALF)
     stretch = 1 + 0.2 * slope[near] ** 2
@@ -179,7 +185,7 @@ def _add_salt_face(section: Array, salt: Array, slope: Array, coarse: Array) -> 
 
 @functools.cache
 def _wavelets(n: int) -> Array:
-    """Return the spectra, for n samples, of the shallow and deep wavelet: 42 and 26 Hz, phase of 25 degrees."""
+    """Return the spectra of the shallow wavelet (42 Hz) and the deep wavelet (26 Hz), phase 25 degrees, n samples."""
     time = np.arange(-_HALF, _HALF + 1) * STEP / 1000
     argument = (np.pi * np.array([[42], [26]]) * time) ** 2
     wavelets = np.real(signal.hilbert((1 - 2 * argument) * np.exp(-argument)) * np.exp(-1j * np.deg2rad(25)))

@@ -1,4 +1,4 @@
-"""Make synthetic volumes with true labels, in memory or streamed to SEG-Y."""
+"""Synthetic volumes with true labels, in memory or written to SEG-Y line by line."""
 
 import functools
 import os
@@ -24,8 +24,8 @@ Array = npt.NDArray[Any]
 def synthetic(shape: Shape = (120, 200, 256), *, seed: int = 0) -> tuple[xr.DataArray, xr.DataArray]:
     """Make a synthetic seismic volume and the true label of every sample.
 
-    Folded layers of varying thickness over an unconformity, a chaotic band, a zone of dipping normal faults, and a salt
-    dome that pierces the layers and drags them up; larger surveys have more of each.
+    The volume contains folded layers of varying thickness over an unconformity, a chaotic band, a zone of dipping
+    normal faults, and a salt dome that pierces the layers and drags them up. A larger survey has several of these.
 
     Parameters
     ----------
@@ -37,10 +37,10 @@ def synthetic(shape: Shape = (120, 200, 256), *, seed: int = 0) -> tuple[xr.Data
     Returns
     -------
     volume : xarray.DataArray, shape (n_inline, n_crossline, n_sample)
-        Amplitudes, float32, standard deviation about 2000; 4 ms per sample, bins of 25 m x 25 m.
+        Amplitudes, float32, with a standard deviation of about 2000; 4 ms per sample, bins of 25 m x 25 m.
     truth : xarray.DataArray, shape (n_inline, n_crossline, n_sample)
-        Label of every sample, uint8; `attrs["classes"][code - 1]` is its name. `fault` is the disturbed zone within 10
-        traces of a plane, `salt dome` the whole dome.
+        Label code of every sample, uint8; `attrs["classes"][code - 1]` is the class name. `fault` is the disturbed zone
+        within 10 traces of a fault plane, `salt dome` the whole dome.
 
     Examples
     --------
@@ -57,12 +57,12 @@ def synthetic(shape: Shape = (120, 200, 256), *, seed: int = 0) -> tuple[xr.Data
 
 
 def write_synthetic(path: str | Path, shape: Shape, *, seed: int = 0, progress: Progress | None = None) -> Path:
-    """Stream a synthetic volume to SEG-Y, and its true labels with class names to OUT.truth.sgy.
+    """Write a synthetic volume to a SEG-Y file, line by line, and its true labels to a second file.
 
     Parameters
     ----------
     path : path
-        SEG-Y file to write, `OUT.sgy`.
+        SEG-Y file to write, for instance `OUT.sgy`.
     shape, seed
         As in `synthetic`, which returns the same samples. Only a few lines are in memory at a time.
     progress : callable, optional
@@ -71,6 +71,7 @@ def write_synthetic(path: str | Path, shape: Shape, *, seed: int = 0, progress: 
     Returns
     -------
     truth_path : pathlib.Path
+        File of the true labels, `OUT.truth.sgy`; a class table is written next to it.
     """
     axes = _axes(shape)
     path = Path(path)
@@ -90,9 +91,9 @@ def write_synthetic(path: str | Path, shape: Shape, *, seed: int = 0, progress: 
 
 
 def synthetic_seed(path: str | Path) -> int | None:
-    """Return the seed of a volume or truth that `write_synthetic` wrote; None for another or a missing file.
+    """Return the seed of a file that `write_synthetic` wrote; None for another file or if there is no file.
 
-    It is in the text header: ``Synthetic volume made by Outcrop, shape (120, 200, 256), seed 0``.
+    The text header of both files contains it: ``Synthetic volume made by Outcrop, shape (120, 200, 256), seed 0``.
     """
     if not os.path.isfile(path):
         return None
@@ -104,14 +105,14 @@ def synthetic_seed(path: str | Path) -> int | None:
 
 
 def synthetic_lines(shape: Shape, *, seed: int = 0, rows: Iterable[int] | None = None) -> Iterator[tuple[Array, Array]]:
-    """Yield sections and true labels of lines of a synthetic volume, in any order, without computing other lines.
+    """Yield sections and true labels of the given lines of a synthetic volume, without computing other lines.
 
     Parameters
     ----------
     shape, seed
         As in `synthetic`.
     rows : iterable of int, optional
-        Positions of the inlines; all by default.
+        Positions of the inlines, 0 for the first, in any order; by default all.
 
     Yields
     ------
@@ -130,7 +131,7 @@ def synthetic_lines(shape: Shape, *, seed: int = 0, rows: Iterable[int] | None =
 
 
 def synthetic_top(shape: Shape, *, seed: int = 0) -> xr.DataArray:
-    """Return the exact top of the salt of a synthetic volume, between samples too; its true labels derive from it.
+    """Return the exact top of the salt of a synthetic volume, from which its true labels are made.
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ def synthetic_top(shape: Shape, *, seed: int = 0) -> xr.DataArray:
     Returns
     -------
     top : xarray.DataArray, shape (n_inline, n_crossline)
-        Time in ms; NaN where the salt lies below the last sample.
+        Time in ms, not rounded to samples; NaN where the salt lies below the last sample.
     """
     axes, earth = _axes(shape), draw_earth(shape, seed)
     traces = np.arange(shape[1], dtype=np.float32)[:, None]

@@ -1,7 +1,8 @@
 """Every table and figure of the paper, and further experiments: one module per experiment, run by name.
 
 A module has ``run(data, *, quick) -> Result``; ``robustness-k`` and ``robustness-sparsity`` run one module with
-different axes. Values in ``expected.toml`` are checked against the table; ``about.toml`` describes each experiment.
+different parameters. The table is checked against the values in ``expected.toml``; ``about.toml`` describes each
+experiment.
 """
 
 import importlib
@@ -23,47 +24,48 @@ HERE = Path(__file__).parent
 TEXTS = tomllib.loads((HERE / "about.toml").read_text(encoding="utf-8"))
 EXPERIMENTS: dict[str, str] = {name: text["what"] for name, text in TEXTS["experiments"].items()}
 Data = str | Path | None  # folder of the real data; None for the environment variable OUTCROP_DATA
-Device = str | None  # of torch, for instance "cuda"; None for NumPy
+Device = str | None  # torch device, for instance "cuda"; None for NumPy
 
 
 class Result(NamedTuple):
-    """Table, figure and remark of an experiment."""
+    """Results of an experiment: table, figure and remark."""
 
     table: pd.DataFrame
     figure: Any  # matplotlib Figure
-    remark: str = ""  # differences from the paper and their reason; appended to the remark of ``about.toml``
+    remark: str = ""  # how and why results differ from the paper; appended to the remark of ``about.toml``
 
 
 def run(
     name: str, data: Data, folder: str | Path, *, quick: bool = False, device: Device = None, **options: Any
 ) -> tuple[Result, list[str]]:
-    """Run one experiment, write its figure (PNG, SVG) and table (CSV), and update the folder's page.
+    """Run one experiment, write its figure (PNG, SVG) and table (CSV), and update the page of all experiments.
 
     Parameters
     ----------
     name : str
-        From `EXPERIMENTS`.
+        A name in `EXPERIMENTS`.
     data : path or None
         Folder of the real data; None for the environment variable OUTCROP_DATA.
     folder : path
-        Output folder of the files and the page ``index.html``.
+        Folder for the files and the page ``index.html``.
     quick : bool
         Use small sizes, to check that everything runs.
     device : str, optional
         Torch device, for instance ``"cuda"``, for the experiments that can use one.
     **options
-        Passed to the experiment unless they are None.
+        Options of the experiment; options that are None are left out.
 
     Returns
     -------
     result : Result
     deviations : list of str
-        Values outside the tolerance of ``expected.toml``; always empty for quick runs, which have other sizes.
+        A sentence for each value outside the tolerance of ``expected.toml``; always empty for quick runs, because
+        their sizes differ.
     """
     if name not in EXPERIMENTS:
-        raise ValueError(f"Unknown experiment {name!r}; choose all or one of {', '.join(EXPERIMENTS)}.")
+        raise ValueError(f"Unknown experiment {name!r}; choose 'all' or one of {', '.join(EXPERIMENTS)}.")
     if data is not None and not Path(data).is_dir():
-        raise ValueError(f"Data folder {data} does not exist; name one with --data, or set OUTCROP_DATA.")
+        raise ValueError(f"Data folder {data} does not exist; name another with --data, or set OUTCROP_DATA.")
     home, _, axis = name.partition("-")
     module = importlib.import_module(f"outcrop.experiments.{home}")
     options = {key: value for key, value in options.items() if value is not None}
@@ -86,7 +88,7 @@ def run(
 
 
 def _write(folder: Path, name: str, result: Result, facts: dict[str, Any]) -> None:
-    """Write the table, the figure and the facts of one experiment to files with its name."""
+    """Write table, figure and facts of one experiment to files that have its name."""
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(folder / f"{name}.csv") as aside:
         result.table.to_csv(aside, index=False, float_format="%.4f")
@@ -116,7 +118,7 @@ def write_page(folder: Path) -> None:
 
 
 def deviations(name: str, table: pd.DataFrame) -> list[str]:
-    """Return a sentence for each expected value that the table misses or has outside the tolerance."""
+    """Return a sentence for each expected value that is missing in the table or outside the tolerance there."""
     expected = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))
     out = []
     for entry in expected.get(name, []):

@@ -1,4 +1,4 @@
-"""Coverage, width and error of the confidence intervals of simulated audits on F3 sections."""
+"""Confidence intervals of simulated audits on F3 sections: how often they contain the truth, width and error."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from outcrop.experiments import Data, Result
 from outcrop.experiments.f3 import COUNT, SHOWN, SIZE, labelled_sections, right_patches, shown_classes, temporary_index
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class
 
-DRAWS, AUDITS = 20, 10  # random sets of exemplars, and audits of the patches that each set retrieves
+DRAWS, AUDITS = 20, 10  # number of random sets of exemplars; audits of the patches that each set retrieves
 CLICKS = (15, 30, 60)
 
 
@@ -22,7 +22,7 @@ class Retrieved(NamedTuple):
     owners: list[str]  # class of every group
     classes: np.ndarray
     weights: np.ndarray
-    right: np.ndarray  # whether the patch shows its class, by the expert
+    right: np.ndarray  # whether the patch shows its class according to the expert
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
@@ -44,7 +44,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def retrieved(data: Data, draws: int) -> Iterator[Retrieved]:
-    """Yield the patches that one random exemplar per class retrieves, for each draw of exemplars."""
+    """Draw one random exemplar per class, `draws` times, and yield the retrieved patches of each draw."""
     volume, truth = labelled_sections(data)
     with temporary_index(volume) as index:
         shown = shown_classes(index.grid, truth)
@@ -58,7 +58,11 @@ def retrieved(data: Data, draws: int) -> Iterator[Retrieved]:
 
 
 def audited(known: Retrieved, clicks: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield a row for all classes and for each class: whether one audit's interval holds the truth, width, errors."""
+    """Simulate one audit; yield a row for all classes together and a row for each class.
+
+    ``holds`` is whether the interval contains the true share of right patches; ``half`` is half the width of the
+    interval; ``error`` and ``estimated`` are the errors of the share from the audit and of the share from the weights.
+    """
     sizes = np.bincount(known.groups, minlength=len(known.owners))
     asked = draw_order(known.groups, clicks, seed=seed)
     for name in ("all", *dict.fromkeys(known.owners)):
@@ -72,7 +76,7 @@ def audited(known: Retrieved, clicks: int, seed: int) -> Iterator[dict[str, Any]
 
 
 def draw(each: pd.DataFrame) -> Any:
-    """Plot the audited against the true share of right patches of all classes, a colour per number of clicks."""
+    """Plot the share of right patches by the audit against the true share, one colour per number of clicks."""
     ax = oc.plots.new_axes(figsize=(5.5, 5))
     for clicks, some in each[each["of"] == "all classes"].groupby("clicks"):
         ax.plot(some["truth"], some["share"], ".", alpha=0.6, label=f"{clicks} clicks")

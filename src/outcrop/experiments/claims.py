@@ -1,7 +1,7 @@
-"""The paper's claims one by one: whether each holds on the available data, with our number.
+"""The paper's claims one by one: whether each claim holds on the available data, with the number that decides it.
 
-Claims that another experiment measures are read from its table in the output folder, so run them first (``all`` does);
-the others are measured here.
+If another experiment measures the number, it is read from the table of that experiment in the output folder; run these
+experiments first, as ``all`` does. The other numbers are measured here.
 """
 
 import json
@@ -45,7 +45,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None, folder: Data 
 
 
 def measured(folder: str | Path, quick: bool) -> dict[str, pd.DataFrame]:
-    """Return name -> table of the experiments in a folder that were run in the same way, quick or full."""
+    """Return a dict from name to table of the experiments in a folder, of quick runs only or of full runs only."""
     facts = {path: path.with_suffix(".json") for path in sorted(Path(folder).glob("*.csv"))}
     return {
         table.stem: pd.read_csv(table)
@@ -55,20 +55,20 @@ def measured(folder: str | Path, quick: bool) -> dict[str, pd.DataFrame]:
 
 
 def verdict(claim: str, held: bool, number: float, what: str) -> dict[str, Any]:
-    """Return a row of the table; with NaN as number the claim is not tested."""
+    """Return a row of the table; if the number is NaN, the claim was not tested."""
     answer = ("yes" if held else "no") if np.isfinite(number) else OPEN
     return {"claim": claim, "held": answer, "number": float(number), "what the number is": what}
 
 
 def landmass(data: Data, quick: bool) -> tuple[str, Patches] | None:
-    """Return name and patches of the available LANDMASS data set, LANDMASS-2 if both are available, None if neither."""
+    """Return name and patches of LANDMASS-2, or of LANDMASS-1 if only it is available; None without either."""
     sets = patch_sets(data, quick)[0]
     names = [name for name in sets if name.startswith("LANDMASS") and "own range" not in name]
     return (max(names), sets[max(names)]) if names else None
 
 
 def retrieval_claims(data: Data, quick: bool, device: Device) -> Iterator[dict[str, Any]]:
-    """Yield the claims on the classes of LANDMASS."""
+    """Yield verdicts on the claims about retrieval by class, from LANDMASS."""
     lowest = gap = np.nan
     found = landmass(data, quick)
     if found:
@@ -78,14 +78,14 @@ def retrieval_claims(data: Data, quick: bool, device: Device) -> Iterator[dict[s
         lowest = scores["precision_by_class"]["horizon"][:most].min() if most > 0 else np.nan
         others = [value for key, value in scores["RA_by_class"].items() if key != "fault"]
         gap = scores["RA_by_class"].get("fault", np.nan) - min(others)
-    what = "lowest precision at M up to the size of the class, on LANDMASS; held if 1"
+    what = "lowest precision at any M up to the size of the class, on LANDMASS; held if 1"
     yield verdict("Horizons are retrieved without error", lowest == 1, lowest, what)
-    what = "retrieval accuracy of faults less the lowest of the other classes, on LANDMASS; held if negative"
+    what = "retrieval accuracy of faults minus the lowest of the other classes, on LANDMASS; held if negative"
     yield verdict("Faults are the hardest class", gap < 0, gap, what)
 
 
 def mapping_claims(tables: dict[str, pd.DataFrame], gpu: float) -> Iterator[dict[str, Any]]:
-    """Yield the claims that are judged by the tables of other experiments."""
+    """Yield verdicts on the claims that the tables of other experiments decide."""
 
     def number(experiment: str, measure: Callable[[pd.DataFrame], float]) -> float:
         return measure(tables[experiment]) if experiment in tables else np.nan
@@ -95,7 +95,7 @@ def mapping_claims(tables: dict[str, pd.DataFrame], gpu: float) -> Iterator[dict
     yield verdict("The paper's measure is best on all four scores", lead > 0, lead, what)
     for axis, words in (("k", "more atoms per class"), ("sparsity", "sparser atoms")):
         gain = number(f"robustness-{axis}", partial(robustness_gain, axis=axis))
-        what = f"relative performance at the largest {axis} less at the smallest, mean over shares; held if above .01"
+        what = f"relative performance at the largest minus at the smallest {axis}, mean over shares; held if above .01"
         yield verdict(f"Labels are more robust with {words}", gain > 0.01, gain, what)
     rises = number("convergence", lambda table: table[table["variant"] == "paper"]["rises"].max())
     what = "iterations in which F rose; held if 0"
@@ -105,28 +105,28 @@ def mapping_claims(tables: dict[str, pd.DataFrame], gpu: float) -> Iterator[dict
     what = "share of uncertain pixels after one iteration, lowest of the classes; held if above .99"
     yield verdict("Every pixel is uncertain after the first iteration", unsure > 0.99, unsure, what)
     noise = number("comparison", lambda table: difference(table, "foreign", "full", "NMF"))
-    what = "share of certainly wrong labels, full less plain factorisation; held if negative"
+    what = "share of certainly wrong labels, full minus plain factorisation; held if negative"
     yield verdict("The full formulation is less noisy than plain factorisation", noise < 0, noise, what)
     band = number("comparison", lambda table: difference(table, "band", "sparse", "full"))
     what = (
-        "wrong labels in the middle third of the rows over their mean, sparse less full; held if above .1: without "
-        "orthogonality they gather in a band"
+        "wrong labels in the middle third of the rows divided by wrong labels in all rows, sparse minus full; held if "
+        "above .1: without orthogonality wrong labels gather in a band"
     )
     yield verdict("Bands of wrong labels without orthogonality, none with it", band > 0.1, band, what)
     gain = number("expert", gain_over_painting)
-    what = "mean IU of the authors' released labels less that of painting the same patches whole; held if positive"
+    what = "mean IU of the authors' released labels minus mean IU if each patch is painted whole; held if positive"
     yield verdict("Pixel labels show where the structures are", gain > 0, gain, what)
 
 
 def gpu_seconds(folder: Data) -> float:
-    """Return the seconds of one fit on a GPU, from the file of ``benchmarks/robustness.py``; NaN without the file."""
+    """Return the seconds of one fit on a GPU, from the output of ``benchmarks/robustness.py``; NaN without it."""
     path = Path(folder or ".") / "robustness.json"
     found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return float(found.get("fit seconds", np.nan)) if found.get("device", "cpu") != "cpu" else np.nan
 
 
 def smallest_lead(table: pd.DataFrame) -> float:
-    """Return the lead of the paper's measure over the best other measure, in the score with the smallest lead."""
+    """Return the smallest lead, over the four scores, of the paper's measure over the best other measure."""
     largest = table.loc[table["images"].idxmax(), "data"]
     rows = table[(table["data"] == largest) & table["measure"].isin(PAPER)].set_index("measure")
     scores = rows[["RA", "MAP", "AUC row", "RI"]]
@@ -134,19 +134,19 @@ def smallest_lead(table: pd.DataFrame) -> float:
 
 
 def robustness_gain(table: pd.DataFrame, axis: str) -> float:
-    """Return the gain in relative performance from the smallest to the largest value of a sweep."""
+    """Return the mean relative performance at the largest value of a parameter minus that at the smallest value."""
     mean = table[table["wrong labels"] > 0].groupby(axis)["relative performance"].mean()
     return float(mean.loc[mean.index.max()] - mean.loc[mean.index.min()])
 
 
 def difference(table: pd.DataFrame, column: str, more: str, less: str) -> float:
-    """Return the mean of a column over the classes for one formulation minus that for another."""
+    """Return the mean of a column over the classes for formulation `more` minus the mean for formulation `less`."""
     mean = table.groupby("formulation", sort=False)[column].mean()
     return float(mean[more] - mean[less])
 
 
 def gain_over_painting(table: pd.DataFrame) -> float:
-    """Return the mean IU of the authors' labels minus that of painting each patch whole; NaN if not scored."""
+    """Return the mean IU of the authors' labels minus the mean IU if each patch is painted whole; NaN if not scored."""
     scores = table[table["inline"] == "all"].set_index("mapper")["MIU"]
     where = "patches on the expert's lines"
     return float(scores.get(f"authors' labels, {where}", np.nan) - scores.get(f"painted whole, {where}", np.nan))
@@ -155,7 +155,7 @@ def gain_over_painting(table: pd.DataFrame) -> float:
 def choice_claims(
     data: Data, device: Device, *, per_class: int, atoms: int, iterations: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the share of labels that each choice leaves unchanged, compared with a change of the seed alone."""
+    """Yield verdicts on choices of the mapping: whether a change of each changes more labels than another seed does."""
     dataset, patches = training_set(data, per_class=per_class, device=device)
     classes = dataset["weak"].values
 
@@ -173,7 +173,7 @@ def choice_claims(
     ]
     for choice, change, found in choices:
         same = relative_performance(found, base, everywhere)
-        what = f"share of labels that stay with {change}; held if more change than with another seed ({floor:.2f} stay)"
+        what = f"share of labels unchanged with {change}; held if lower than with another seed ({floor:.2f})"
         yield verdict(f"The choice of {choice} matters", same < floor - 0.01, same, what)
     yield kept_sparsity(patches, classes, atoms, iterations)
 
@@ -192,16 +192,16 @@ def random_start(patches: Any, classes: np.ndarray, atoms: int, iterations: int)
 
 
 def kept_sparsity(patches: Any, classes: np.ndarray, atoms: int, iterations: int) -> dict[str, Any]:
-    """Return the claim that the atoms keep their initial sparsity."""
+    """Return the verdict on the claim that the atoms keep their initial sparsity."""
     mapper = oc.LabelMapper(atoms, iterations=iterations).fit(patches, classes)
     end = sparsity(to_numpy(mapper.atoms_).reshape(len(mapper.atoms_), -1))
     drift = float(np.abs(end - mapper.sparsity).max())
-    what = "largest change of an atom's Hoyer sparsity over the iterations; held if below .01 (zeros do stay zeros)"
+    what = "largest change of an atom's Hoyer sparsity over the iterations; held if below .01 (zeros stay zeros)"
     return verdict("The sparsity of the initial atoms is preserved", drift < 0.01, drift, what)
 
 
 def reach(data: Data, quick: bool, *, per_class: int, atoms: int, iterations: int) -> dict[str, Any]:
-    """Return the claim that other classes work too: on LANDMASS with horizons instead of `other`."""
+    """Return the verdict on the claim that the mapping works for other classes: LANDMASS has horizons, not `other`."""
     lead, found = np.nan, landmass(data, quick)
     if found:
         patches = found[1]
@@ -214,12 +214,12 @@ def reach(data: Data, quick: bool, *, per_class: int, atoms: int, iterations: in
             labels = mapper.fit_predict(patches.images[rows], patches.classes[rows])
         parts = shares(labels, patches.classes[rows], mapper.classes_)
         lead = float((parts["its class"] - parts["foreign"]).min())
-    what = "share of a class's pixels labelled as it less all others', lowest class, on LANDMASS; held if above 0"
+    what = "share of pixels with their class minus wrong labels, lowest class, on LANDMASS; held if above 0"
     return verdict("It works for any other class of structures", lead > 0, lead, what)
 
 
 def draw(table: pd.DataFrame) -> Any:
-    """Draw the table: one claim per line, its verdict in colour."""
+    """Draw the table with one claim per row and the verdict in colour."""
     ax = oc.plots.new_axes(figsize=(14, 0.36 * len(table) + 0.6))
     colour = {"yes": "tab:green", "no": "tab:red", OPEN: "tab:grey"}
     for i, row in table.iterrows():

@@ -27,7 +27,7 @@ REACHES = {"on": 0, "within 5 lines of": 5}  # largest distance in lines between
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Label with the four formulations from k-means atoms, and with the two other update rules."""
+    """Label with four formulations that start from k-means atoms, and with the two other update rules."""
     dataset, patches = training_set(data, per_class=10 if quick else None, device=device)
     classes = dataset["weak"].values
     truth = oc.datasets.f3_sections(data)[1]
@@ -64,8 +64,9 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 def bands(labels: np.ndarray, classes: npt.ArrayLike, names: Any) -> list[float]:
     """Return, by class, the share of foreign labels in the middle third of the rows divided by their share in all rows.
 
-    Foreign labels are neither the patch's class nor other, so certainly wrong. Above 1 they gather in a horizontal band
-    through the middle, as the paper says they do without orthogonality; NaN for a class without foreign labels.
+    Foreign labels are neither the class of the patch nor `other`, so they are certainly wrong. A ratio above 1 means
+    that they gather in a horizontal band through the middle, as the paper reports without orthogonality. The ratio is
+    NaN for a class without foreign labels.
     """
     out = []
     classes = np.asarray(classes)
@@ -79,7 +80,7 @@ def bands(labels: np.ndarray, classes: npt.ArrayLike, names: Any) -> list[float]
 
 
 def expert_patches(dataset: xr.Dataset, truth: xr.DataArray, *, reach: int) -> tuple[np.ndarray, Any]:
-    """Return the rows of the patches near an expert's line, and the expert's labels of that line in their windows.
+    """Return the patches near an expert-labelled line, and the expert's labels on this line at the patches' positions.
 
     Parameters
     ----------
@@ -88,11 +89,12 @@ def expert_patches(dataset: xr.Dataset, truth: xr.DataArray, *, reach: int) -> t
     truth : DataArray
         Expert labels from `datasets.f3_sections`.
     reach : int
-        Largest distance in lines; 0 for the patches that lie exactly on a line.
+        Largest distance in lines; 0 for the patches exactly on an expert-labelled line.
 
     Returns
     -------
     rows : int array, shape (n,)
+        Positions of the patches in the data set.
     labels : DataArray, dims (patch, row, column), with ``attrs["classes"]``
     """
     if "inline" not in dataset.coords or not truth.sizes["inline"]:
@@ -109,5 +111,5 @@ def expert_patches(dataset: xr.Dataset, truth: xr.DataArray, *, reach: int) -> t
 
 
 def coded(labels: np.ndarray, like: xr.DataArray, names: Sequence[str]) -> xr.DataArray:
-    """Return label codes with the axes of another array and the given class names."""
+    """Return label codes as an array with the axes of `like` and the given class names."""
     return like.copy(data=labels).assign_attrs(classes=[str(name) for name in names])

@@ -1,4 +1,4 @@
-"""The objective, and the two parts of it that the updates lower, over 200 iterations."""
+"""The objective, and its two parts that the updates lower, over 200 iterations."""
 
 import time
 
@@ -14,7 +14,7 @@ MOMENTS = (0, 1, 10, 20, 50, 100, 200)
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Record the three objectives under the printed rules, the authors' code and the rule that never raises F."""
+    """Record the three objectives with the printed rules, the authors' code and the rule that never raises F."""
     dataset, patches = training_set(data, per_class=10 if quick else None, device=device)
     rows, later = [], []
     figure = oc.plots.new_figure(figsize=(13, 4), layout="constrained")

@@ -13,7 +13,7 @@ WEDGE = (2, 1)  # scale and angle of the curvelet that is drawn
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Draw the tiling for 99 x 99 patches, a wedge and its curvelet; count directions and singular values by scale."""
+    """Draw the tiling for 99 x 99 patches, and a wedge with its curvelet; count directions and singular values."""
     frame = oc.Curvelet(SHAPE)
     rows: list[tuple[Any, ...]] = []
     for j, shapes in enumerate(frame.shapes):
@@ -29,7 +29,7 @@ def figure(frame: oc.Curvelet) -> Any:
     """Draw the tiling, the window of one wedge, and the curvelet of that wedge in the middle of the patch."""
     drawing = oc.plots.new_figure(figsize=(13, 4.7), layout="constrained")
     tiling, frequency, space = drawing.subplots(1, 3)
-    chosen, half = spectrum(frame, *WEDGE), 0.5**0.5  # outlines are drawn where neighbouring windows have equal power
+    chosen, half = spectrum(frame, *WEDGE), 0.5**0.5  # an outline runs where neighbouring windows have equal power
     k1, k2 = (np.arange(n) - n // 2 for n in SHAPE)
     for scale, windows in enumerate(frame.windows):
         for k in range(len(windows)):
@@ -52,7 +52,7 @@ def figure(frame: oc.Curvelet) -> Any:
 
 
 def atom(frame: oc.Curvelet, scale: int, angle: int) -> np.ndarray:
-    """Return the curvelet of one wedge in the middle of the patch."""
+    """Return the curvelet of one wedge, placed in the middle of the patch."""
     coefficients = [[np.zeros(shape) for shape in shapes] for shapes in frame.shapes]
     rows, columns = frame.shapes[scale][angle]
     coefficients[scale][angle][rows // 2, columns // 2] = 1

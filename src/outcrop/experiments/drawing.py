@@ -9,7 +9,7 @@ import outcrop as oc
 
 
 def bars(table: pd.DataFrame, label: str, *, figsize: tuple[float, float], **options: Any) -> Any:
-    """Return a figure with a group of horizontal bars per row of a table, from top to bottom, one bar per column."""
+    """Return a figure with a group of horizontal bars for each row of a table, and one bar of it for each column."""
     ax = oc.plots.new_axes(figsize=figsize)
     height = 0.8 / table.shape[1]
     for i, column in enumerate(table):

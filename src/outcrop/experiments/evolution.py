@@ -37,14 +37,14 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def training_set(data: Data, *, per_class: int | None = None, device: Device = None) -> tuple[xr.Dataset, Array]:
-    """Return the SEG 2017 data set and its patches as an array on a device.
+    """Return the SEG 2017 data set, and its patches as an array on a device.
 
     Parameters
     ----------
     data : path or None
         As in `datasets.seg2017_patches`.
     per_class : int, optional
-        Keep only so many patches of every class, the patches shown in the paper first.
+        Number of patches of every class to keep, first those shown in the paper; all by default.
     device : str, optional
         A torch device, for instance ``cuda``; NumPy by default.
     """
@@ -67,10 +67,10 @@ def on_device(patches: np.ndarray, device: Device) -> Array:
 
 
 def draw(dataset: xr.Dataset, labels: dict[str, np.ndarray], classes: Any, *, every: int) -> Any:
-    """Draw the labels, title -> labels, of the patches that the paper shows, or of every Nth of these."""
+    """Draw labels, given as a dict from title to labels, on every Nth of the patches that the paper shows."""
     missing = sorted(set(SHOWN) - set(dataset["patch"].values.tolist()))
     if missing:
-        raise ValueError(f"The data lack patch {missing[0]}, which is drawn; name a folder with all 2000 patches.")
+        raise ValueError(f"The data lack patch {missing[0]}, which the figure shows; give all 2000 patches.")
     rows = np.flatnonzero(np.isin(dataset["patch"].values, SHOWN))[::every]
     shown = np.stack([found[rows] for found in labels.values()])
     figure = oc.plots.evolution(dataset["image"].values[rows], shown, classes, list(labels))
@@ -82,20 +82,22 @@ def draw(dataset: xr.Dataset, labels: dict[str, np.ndarray], classes: Any, *, ev
 
 
 def shares(labels: np.ndarray, classes: npt.ArrayLike, names: npt.ArrayLike) -> pd.DataFrame:
-    """Return how the patches of every class are labelled: as their class, as another one or uncertain, and speckle.
+    """Return the shares of right, other, foreign and uncertain pixels in the patches of every class, and speckle.
 
     Parameters
     ----------
     labels : int array, shape (n_patches, height, width)
     classes : sequence of str, length n_patches
+        Class of each patch.
     names : sequence of str
-        Name of label 1, 2, ...
+        Names of the labels 1, 2, ...
 
     Returns
     -------
     DataFrame
-        By class the share of its pixels that got `its class`, `other`, a `foreign` class (neither of the two, so
-        certainly wrong) and `uncertain`; `speckle`, the share of neighbours down the trace whose labels differ.
+        A row for each class, with the shares of pixels labelled as `its class`, as `other`, as a `foreign` class
+        (neither of the two, so certainly wrong) and as `uncertain`. `speckle` is the share of vertically neighbouring
+        pixels whose labels differ.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The paper's exemplars, one of chaotic and fault and two of other and salt dome, and the patches they retrieve."""
+"""The paper's exemplars (one of `chaotic` and `fault`, two of `other` and `salt dome`) and what they retrieve."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ LABELS = np.array([label for label, _ in RUNS.values()])
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Choose six exemplars in three ways; measure the share of each class that they find among the 2000 patches."""
+    """Choose six exemplars in three ways, and measure the share of each class that they retrieve among 2000 patches."""
     images, classes, runs = published(data, quick)
     measure = oc.CurveletSVD()
     features = measure.describe(images)
@@ -46,7 +46,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def published(data: Data, quick: bool) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Return the published patches, their classes, and by exemplar the rows of the patches it retrieved."""
+    """Return the published patches, their classes, and for each exemplar the rows of the patches that it retrieved."""
     patches = oc.datasets.seg2017_patches(data)
     numbers = patches["patch"].values - 1
     rows = np.flatnonzero(numbers % (20 if quick else 1) == 0)
@@ -70,7 +70,7 @@ def accuracy(similarity: np.ndarray, same: np.ndarray) -> float:
 
 
 def chosen_by_eye(data: Data) -> np.ndarray:
-    """Return the patches of the F3 sections at the places of ``exemplars.toml``, in the order of `RUNS`."""
+    """Return the patches of the F3 sections at the positions in ``exemplars.toml``, in the order of `RUNS`."""
     sections, _ = oc.datasets.f3_sections(data)
     first, second = eye_exemplars(310), eye_exemplars(330)
     places = [*first["chaotic"], *first["fault"], *first["other"], *first["salt dome"], *second["salt dome"]]
@@ -78,7 +78,7 @@ def chosen_by_eye(data: Data) -> np.ndarray:
 
 
 def cut(sections: xr.DataArray, place: tuple[float, float, float], size: int = 99) -> np.ndarray:
-    """Return the patch around a place (inline, crossline, time), time downwards."""
+    """Return the patch around a position (inline, crossline, time), with time down the rows."""
     line = sections.sel(inline=place[0])
     places = zip(line.dims, place[1:], strict=True)
     trace, sample = (int(np.abs(line[dim].values - x).argmin()) - size // 2 for dim, x in places)

@@ -1,8 +1,8 @@
-"""Scores of every mapper's labels of whole F3 sections against the expert's, with two kinds of supervision.
+"""Scores of the labels of every mapper against an expert's labels of F3 sections, with two kinds of supervision.
 
-``patches`` are the 2000 patches of the paper with their image labels. ``exemplars`` are at most two places per class on
-one line, given to an `oc.Job` with default options, so that a user gets the same labels. Expert labels are
-used for scoring only.
+With ``patches``, mappers learn from the 2000 patches of the paper and their image labels. With ``exemplars``, they
+learn from at most two positions per class on one line, in an `oc.Job` with default options, as for a user. Expert
+labels are used for scoring only.
 """
 
 import tempfile
@@ -35,7 +35,7 @@ from outcrop.parallel import Progress
 from outcrop.volumes.neighbours import NEAR, USUAL
 
 SUPERVISIONS = ("patches", "exemplars")
-# with stricter supervision, smallest distance from a training patch to the scored line, in lines of F3, 25 m apart
+# smallest distance from a training patch to the scored line with stricter supervision, in lines of F3 (25 m apart)
 APART = int(NEAR // USUAL)
 DRAWS = 5
 EXEMPLAR_LINES = (310, 330)
@@ -71,7 +71,7 @@ def run(
     quick: bool = False,
     device: Device = None,
 ) -> Result:
-    """Score all mappers, also with stricter supervision and random exemplars, and references as bounds."""
+    """Score all mappers, also with patches far from the scored line and with random exemplars, and the references."""
     chosen = check_choices(supervision, SUPERVISIONS)
     kinds = [kind for kind in (SUPERVISIONS if quick else RUNS) if kind.split(",")[0] in chosen]
     with opened(data, quick) as survey:
@@ -83,7 +83,7 @@ def run(
 
 
 def rows(data: Data, *, quick: bool = False, **options: Any) -> list[dict[str, Any]]:
-    """Score mappers on every expert-labelled line and on all of them together.
+    """Score mappers on every expert-labelled line, and on all these lines together.
 
     Parameters
     ----------
@@ -92,13 +92,13 @@ def rows(data: Data, *, quick: bool = False, **options: Any) -> list[dict[str, A
     quick : bool
         Use small sizes, to check that everything runs.
     **options
-        Options of `score`, and ``supervision``: ``patches`` or ``exemplars``, both by default.
+        Options of `score`, and ``supervision``: ``"patches"``, ``"exemplars"`` or both, the default.
 
     Returns
     -------
     list of dict
-        ``mapper``, ``supervision``, ``inline`` (a number or ``all``), ``PA``, ``MA``, ``MIU``, ``FWIU``, ``IU`` by
-        class name, ``coverage``, ``calibration_error``, ``seconds``, and with several seeds ``MIU_sd``.
+        Keys: ``mapper``, ``supervision``, ``inline`` (a number or ``all``), ``PA``, ``MA``, ``MIU``, ``FWIU``, ``IU``
+        (a dict by class name), ``coverage``, ``calibration_error``, ``seconds``, and with several seeds ``MIU_sd``.
     """
     kinds = check_choices(options.pop("supervision", None), SUPERVISIONS)
     with opened(data, quick) as survey:
@@ -117,7 +117,7 @@ def rows(data: Data, *, quick: bool = False, **options: Any) -> list[dict[str, A
 
 
 def check_choices(chosen: Names, known: Sequence[str] | Mapping[str, Any]) -> list[str]:
-    """Return the chosen names in the order of the known names, all by default; refuse unknown names.
+    """Return the chosen names in the order of the known names, by default all; raise a ValueError for unknown names.
 
     Examples
     --------
@@ -152,7 +152,7 @@ class F3Data:
         self.folder, self.quick = Path(folder), quick
 
     def patches(self, apart: int | None = None) -> list[list[Task]]:
-        """Return the patches of the paper; with `apart`, for every line the patches at least so many lines away."""
+        """Return the paper's patches; with `apart`, for each line only patches at least `apart` lines away."""
         image, weak = self.dataset["image"].values, self.dataset["weak"].values
         if apart is None:
             return [[Task(image, weak, self.lines)]]
@@ -160,13 +160,13 @@ class F3Data:
         return [[Task(image[keep], weak[keep], [line]) for keep, line in zip(far, self.lines, strict=True)]]
 
     def inlines(self) -> np.ndarray:
-        """Return the inline of every patch of the paper."""
+        """Return the inline number of every patch of the paper."""
         if "inline" not in self.dataset.coords:
             raise ValueError("The patches have no positions; name a folder with seg2017_patches.npz.")
         return self.dataset["inline"].values.astype(int)
 
     def jobs(self, seed: int | None = None) -> list[list[JobTask]]:
-        """Return exemplars of one line, chosen by eye or drawn with a seed, and the other lines to score."""
+        """Return tasks: exemplars on one line, chosen by eye or drawn with a seed, and the other lines to score."""
         runs = []
         for line in EXEMPLAR_LINES:
             others = [other for other in self.lines if other != line]
@@ -176,7 +176,7 @@ class F3Data:
         return runs
 
     def drawn(self, line: int, places: Places, seed: int) -> Places:
-        """Return random exemplars that show their class, as many per class as were chosen by eye."""
+        """Return random exemplars that show their class, as many for each class as were chosen by eye."""
         found = oc.datasets.exemplars(self.truth.sel(inline=[line]), 99, count=2, min_share=0.2, seed=seed)
         return {name: found[name][: len(some)] for name, some in places.items()}
 
@@ -198,23 +198,24 @@ def score(
     device: Device = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the scores of mappers with one kind of supervision: one row per mapper and line, and one for all lines.
+    """Return the scores of mappers with one kind of supervision, a row for each mapper and line.
 
-    A kind of supervision has one or more runs; the lines of all tasks of a run are scored together.
+    A further row for each mapper scores all lines together. A kind of supervision has one or more runs; the lines of
+    all tasks of a run are scored together.
 
     Parameters
     ----------
     survey : F3Data
     kind : str
-        A name of `RUNS`.
+        A name in `RUNS`.
     mappings : sequence of str, optional
-        ``points`` and names from `outcrop.MAPPERS`; all by default. ``points`` learns from exemplars only.
+        ``"points"`` and names in `outcrop.MAPPERS`; by default all. ``"points"`` learns from exemplars only.
     seeds : int
-        Number of seeds of the mapper; scores are means over runs and seeds.
+        Number of seeds with which each mapper is fitted; scores are means over runs and seeds.
     device : str, optional
         A torch device.
     progress : callable, optional
-        Called with the number of mappers fitted so far.
+        Called as ``progress(what, done, total)`` after every fit, with the number of fitted mappers.
     """
     out, count = [], 0
     for name in check_choices(mappings, NAMES):
@@ -244,7 +245,7 @@ def fresh(name: str, seed: int, quick: bool) -> Any:
 
 
 def label(survey: F3Data, task: Task, mapper: Any, device: Device = None) -> list[xr.Dataset]:
-    """Fit a mapper to a task and return the labels of each of its lines, with the seconds of fit and labelling."""
+    """Fit a mapper to a task and return the labels of each line, with the seconds of fit and labelling in ``attrs``."""
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")
@@ -273,7 +274,7 @@ def label_by_job(survey: F3Data, task: JobTask, name: str, seed: int, device: De
 def job_labels(
     volume: xr.DataArray, places: Places, folder: Path, *, quick: bool, lines: list[int] | None = None, **options: Any
 ) -> xr.Dataset:
-    """Return the labels that a job makes from exemplars, and remove these afterwards; options as in `Job.label`."""
+    """Add exemplars to a job, label with the options of `Job.label`, remove the exemplars and return the labels."""
     with oc.Job(folder, volume=volume) as job, small_mappers(quick):
         if quick:
             choose_options(job, index=IndexOptions(step=66))
@@ -292,7 +293,7 @@ def add_exemplars(job: oc.Job, places: Places) -> None:
 
 
 def small_mappers(quick: bool) -> AbstractContextManager[Any]:
-    """Return a context that replaces all mappers by small ones if `quick`."""
+    """Return a context manager; if `quick`, it replaces all mappers in `outcrop.MAPPERS` by small mappers."""
     small = {name: partial(clone, fresh(name, 0, quick)) for name in oc.MAPPERS} if quick else {}
     return mock.patch.dict(oc.MAPPERS, small)
 
@@ -313,7 +314,7 @@ def against_expert(survey: F3Data, found: list[xr.Dataset]) -> list[dict[str, An
 
 
 def answers(survey: F3Data, labels: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Return confidence and correctness of the pixels that both the mapper and the expert labelled."""
+    """Return confidence and correctness of all pixels that both the mapper and the expert labelled, as two arrays."""
     truth = survey.truth.sel(inline=labels["inline"], time=labels["time"])
     known = labelled(labels["label"].values) & labelled(truth.values)
     found, true = (np.array(["", *one.attrs["classes"]]) for one in (labels, truth))
@@ -322,7 +323,7 @@ def answers(survey: F3Data, labels: xr.Dataset) -> tuple[np.ndarray, np.ndarray]
 
 
 def means(table: pd.DataFrame, *, several: bool) -> pd.DataFrame:
-    """Return means over runs and then over seeds, and the standard deviation of MIU over the seeds."""
+    """Return scores averaged over runs, then over seeds, and the standard deviation of the mean IU over the seeds."""
     keys = ["mapper", "supervision", "inline"]
     by_seed = table.groupby([*keys, "seed"], sort=False).mean().drop(columns="run").reset_index("seed", drop=True)
     out = by_seed.groupby(keys, sort=False).mean()
@@ -333,7 +334,7 @@ def means(table: pd.DataFrame, *, several: bool) -> pd.DataFrame:
 
 
 def draws(tables: list[pd.DataFrame]) -> list[pd.DataFrame]:
-    """Return the mean over the random draws of exemplars, with the standard deviation of MIU, and the worst draw."""
+    """Return two tables: the mean over the random draws of exemplars, with the deviation of mean IU; the worst draw."""
     if not tables:
         return []
     scores = pd.concat([table[table["inline"] == "all"].set_index("mapper") for table in tables])
@@ -347,7 +348,7 @@ def draws(tables: list[pd.DataFrame]) -> list[pd.DataFrame]:
 
 
 def draw(table: pd.DataFrame) -> Any:
-    """Draw the mean IU over all lines for each mapper and reference, with a colour per kind of supervision."""
+    """Draw the mean IU over all lines of each mapper and reference, with a colour for each kind of supervision."""
     scores = table[table["inline"] == "all"]
     kinds = scores["supervision"]
     names = scores["mapper"].where(kinds == "reference", scores["mapper"] + ": " + kinds)

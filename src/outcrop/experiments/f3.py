@@ -16,20 +16,20 @@ from outcrop.retrieval.index import Index
 
 BELOW_CAPTION = 212.0  # ms; the pictures contain a caption above this time
 COUNT, STEP, SIZE = 200, 22, 99  # number of retrieved patches per class, their step and size
-SHOWN, PURE = 0.2, 0.8  # smallest share of a patch that shows a structure, and of a patch that shows the background
+SHOWN, PURE = 0.2, 0.8  # smallest share of a class in a patch that shows the class: structures, `other`
 
 Places = dict[str, list[tuple[float, float, float]]]  # class -> exemplars: inline, crossline, time
 
 
 def labelled_sections(data: Data) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the sections below their caption, and the expert's labels of some of them."""
+    """Return the sections below their caption, and the expert's labels of the sections that have labels."""
     sections, truth = oc.datasets.f3_sections(data)
     volume = sections.sel(time=slice(BELOW_CAPTION, None))
     return volume, truth.sel(time=volume["time"])
 
 
 def eye_exemplars(*lines: int) -> Places:
-    """Return the exemplars chosen by eye on some lines, at most two per class."""
+    """Return the exemplars that were chosen by eye on the given lines, at most two per class."""
     table = tomllib.loads(Path(__file__).with_name("exemplars.toml").read_text(encoding="utf-8"))
     places: Places = {}
     for line in lines:
@@ -40,7 +40,7 @@ def eye_exemplars(*lines: int) -> Places:
 
 @contextmanager
 def temporary_index(volume: xr.DataArray, *, size: int = SIZE, step: int = STEP, **options: Any) -> Iterator[Index]:
-    """Yield an index of a volume that is removed at the end; options are those of `build_index`."""
+    """Yield an index of a volume, with the options of `build_index`; remove the index afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         yield oc.build_index(
             volume, oc.PatchGrid(volume, size=size, step=step), Path(folder) / "job.outcrop", **options
@@ -48,7 +48,7 @@ def temporary_index(volume: xr.DataArray, *, size: int = SIZE, step: int = STEP,
 
 
 def shown_classes(grid: oc.PatchGrid, truth: xr.DataArray) -> np.ndarray:
-    """Return whether each patch of a grid shows each class: 1, 0, or NaN if less than half of the patch is labelled.
+    """Return which classes each patch of a grid shows: 1 yes, 0 no, NaN if at most half of the patch is labelled.
 
     Returns
     -------
@@ -67,5 +67,5 @@ def shown_classes(grid: oc.PatchGrid, truth: xr.DataArray) -> np.ndarray:
 
 
 def right_patches(weak: oc.WeakLabels, shown: np.ndarray, names: list[str]) -> np.ndarray:
-    """Return whether each retrieved patch shows its class; `shown` is from `shown_classes` of the same grid."""
+    """Return 1, 0 or NaN: whether each retrieved patch shows its class, by `shown_classes` of the same grid."""
     return shown[weak.rows, [names.index(name) for name in weak.classes]]

@@ -1,4 +1,4 @@
-"""Effect of gain, polarity and sampling on the paper's measure, with and without normalisation of each patch."""
+"""Effect of gain, polarity and sampling on the paper's measure, with and without gain control of each patch."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from outcrop.patches.gain import by_rms
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Measure retrieval accuracy on changed patches, with and without normalisation by the RMS of each patch."""
+    """Measure retrieval accuracy on changed patches, with and without division of each patch by its RMS amplitude."""
     dataset = oc.datasets.seg2017_patches(data)
     rng = np.random.default_rng(0)
     classes = dataset["weak"].values
@@ -36,7 +36,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def finer(patches: np.ndarray) -> np.ndarray:
-    """Return the middle of every patch, sampled twice as finely in both directions."""
+    """Return the middle of every patch, interpolated to twice as many samples and traces."""
     n = patches.shape[-1]
     middle = patches[:, n // 4 : n // 4 + n // 2 + 1, n // 4 : n // 4 + n // 2 + 1]
     return np.stack([zoom(patch, n / len(patch), order=1) for patch in middle])

@@ -1,8 +1,9 @@
 """Effect of corrections: a simulated interpreter corrects wrong labels of one line, stroke after stroke.
 
-Before each stroke the interpreter takes the largest connected region of one true class with wrong labels, and paints
-its innermost point with that class; painted pixels are not painted again. After each stroke the labels of the whole
-line are scored, strokes included; after the last stroke the labels of a line without strokes are scored too.
+For each stroke the interpreter finds the largest connected region in which one true class has wrong labels, and paints
+around its innermost point with the true class; painted pixels are not painted again. After each stroke the labels of
+the whole line are scored, including painted pixels; after the last stroke the labels of a line without strokes are
+scored too.
 """
 
 import tempfile
@@ -28,14 +29,14 @@ from outcrop.job.strokes import covered
 from outcrop.volumes.axes import position_of
 
 STROKES, QUICK_STROKES = 30, 3
-SHOWN = (0, 5, 10, 20, 30)  # numbers of strokes whose score is a column of the table
-AIMS = (0.80, 0.85)  # mean IU
+SHOWN = (0, 5, 10, 20, 30)  # numbers of strokes after which the score is a column of the table
+AIMS = (0.80, 0.85)  # values of mean IU to reach
 SHAPE, QUICK_SHAPE = (120, 200, 256), (60, 160, 200)
 F3_LINES = ((330, 310), (310, 330))  # painted line, and line without strokes
 SYNTHETIC = (1, 2, 3)  # seeds of the synthetic volumes; the demo volume has seed 0
 AWAY = 30  # distance in lines between the painted line and the line without strokes
 JITTER, WRONG = 4.0, 0.05  # careless interpreter: standard deviation in pixels, share of strokes with a wrong class
-REACH = 4  # pixels around a stroke within which it should correct wrong labels
+REACH = 4  # pixels around a stroke in which wrong labels should become right
 Painted = np.ndarray | None  # codes of the strokes on the painted line; None for the other line
 
 
@@ -48,37 +49,38 @@ class Setting(NamedTuple):
     places: Places
     line: int
     other: int
-    options: dict[str, Any]  # of the index
+    options: dict[str, Any]  # options of the index
 
 
 class Stroke(NamedTuple):
     """One stroke: code of its class, positions of its points on the line, and its radius."""
 
     code: int
-    spots: list[Any]  # trace and sample of each
+    spots: list[Any]  # trace and sample of each point
     radius: float
 
 
 class Start(NamedTuple):
-    """A job on a setting, labelled before the first stroke, and the truth in the codes of the job."""
+    """The start of an experiment: a job labelled before the first stroke, and the truth in the codes of the job."""
 
     setting: Setting
     job: oc.Job
-    truth: np.ndarray  # of the painted line
-    other_truth: np.ndarray
-    stores: dict[int, Any]  # votes of both lines by the mapper before any stroke
+    truth: np.ndarray  # codes of the painted line
+    other_truth: np.ndarray  # codes of the line without strokes
+    stores: dict[int, Any]  # the mapper's votes on both lines before any stroke
 
 
 def run(
     data: Data, *, quick: bool = False, seeds: int | None = None, only: Names = None, methods: Names = None
 ) -> Result:
-    """Paint the line of every setting, or of the settings in `only`, by every method, or by the given methods.
+    """Simulate strokes on one line of each setting by each method, and score the labels.
 
-    A quick run takes ten seconds, a full run about two hours on two cores.
+    `only` and `methods` restrict the run to the named settings and methods. A quick run takes ten seconds, a full run
+    about two hours on two cores.
     """
     chosen = check_choices(methods, METHODS)
     if not any(METHODS[method][0] for method in chosen):
-        raise ValueError(f"Methods are {', '.join(chosen)}, which draw no strokes; add the method strokes.")
+        raise ValueError(f"Methods are {', '.join(chosen)}, which draw no strokes; add the method 'strokes'.")
     rows, curves = [], []
     for setting in settings(data, quick=quick, only=only):
         for seed in range(seeds or (1 if quick else 3)):
@@ -96,7 +98,7 @@ def run(
 
 
 def settings(data: Data, *, quick: bool, only: Names) -> Iterator[Setting]:
-    """Yield the settings in `only`, by default all: two lines of F3, the demo volume and three synthetic volumes."""
+    """Yield the settings named in `only`; by default two lines of F3, the demo volume and three synthetic volumes."""
     real = {} if quick else {f"F3 {line}": (line, other) for line, other in F3_LINES}
     made = {"demo": 0} | ({} if quick else {f"synthetic {number}": number for number in SYNTHETIC})
     for name in check_choices(only, [*real, *made]):
@@ -134,9 +136,10 @@ def opened(setting: Setting, seed: int, quick: bool) -> Iterator[Start]:
 def paint(
     start: Start, method: str, n_strokes: int, seed: int, drawn: Sequence[Stroke] = ()
 ) -> tuple[list[float], dict[str, float], list[Stroke]]:
-    """Paint stroke after stroke; return the mean IU of the line after each, a row of the table, and the strokes.
+    """Paint stroke after stroke; return the mean IU of the line over the strokes, a row of the table, and the strokes.
 
-    Methods that draw no strokes repeat the strokes in `drawn`.
+    The mean IU is listed before the first stroke and after each stroke. A method that draws no strokes repeats the
+    strokes in `drawn`.
     """
     make, labels_of, careless = METHODS[method]
     rng = np.random.default_rng(seed)
@@ -185,12 +188,12 @@ def paint(
 
 
 def mean_iu(labels: np.ndarray, truth: np.ndarray) -> float:
-    """Return the mean IU over the classes of the truth; a line without labels has 0."""
+    """Return the mean IU over the classes of the truth, or 0 if the line has no labels."""
     return oc.pixel_scores(labels, truth)["MIU"] if (labels > 0).any() else 0.0
 
 
 def strokes_to(curve: list[float], aim: float) -> float:
-    """Return the number of strokes after which a curve first reaches an aim, NaN if it never does.
+    """Return the number of strokes after which the mean IU in `curve` first reaches `aim`; NaN if it never does.
 
     Examples
     --------
@@ -202,7 +205,7 @@ def strokes_to(curve: list[float], aim: float) -> float:
 
 
 def places_on(job: oc.Job, line: int, spots: list[Any]) -> list[tuple[float, float, float]]:
-    """Return positions on a line as inline, crossline and time."""
+    """Convert (trace, sample) positions on a line to (inline, crossline, time)."""
     traces, samples = job.axes[1:]
     return [
         (line, traces[min(round(trace), len(traces) - 1)].item(), samples[min(round(sample), len(samples) - 1)].item())
@@ -211,7 +214,7 @@ def places_on(job: oc.Job, line: int, spots: list[Any]) -> list[tuple[float, flo
 
 
 def largest_error(labels: np.ndarray, truth: np.ndarray, painted: np.ndarray) -> tuple[np.ndarray | None, int]:
-    """Return the largest connected unpainted region of one true class with wrong labels, and the code of the class."""
+    """Return the largest connected, unpainted, wrongly labelled region of one true class, and the code of the class."""
     best: tuple[int, np.ndarray | None, int] = (0, None, 0)
     for code in np.unique(truth[truth > 0]):
         regions, _ = label((labels != truth) & (truth == code) & ~painted)
@@ -223,19 +226,19 @@ def largest_error(labels: np.ndarray, truth: np.ndarray, painted: np.ndarray) ->
 
 
 def depths(region: np.ndarray) -> np.ndarray:
-    """Return the distance of every pixel of a region to its edge; the edge of the section counts as an edge."""
+    """Return the distance of every pixel of a region to the edge of the region or of the section."""
     return np.asarray(distance_transform_edt(np.pad(region, 1)))[1:-1, 1:-1]
 
 
 def disc(region: np.ndarray, code: int) -> Stroke:
-    """Return a disc at the innermost point; its radius is .8 of the distance to the edge, 3 to 10 pixels."""
+    """Return a disc at the innermost point of a region; radius .8 of the distance to the edge, 3 to 10 pixels."""
     depth = depths(region)
     spot = np.unravel_index(depth.argmax(), depth.shape)
     return Stroke(code, [tuple(map(int, spot))], float(np.clip(0.8 * depth.max(), 3, 10)))
 
 
 def line_along(region: np.ndarray, code: int, longest: int = 30) -> Stroke:
-    """Return a straight stroke along the region through its innermost point, as long as it stays inside."""
+    """Return a straight stroke through the innermost point of a region, along the region and inside it."""
     depth = depths(region)
     spot = np.array(np.unravel_index(depth.argmax(), depth.shape))
     radius = float(np.clip(0.4 * depth.max(), 1.5, 4))
@@ -253,7 +256,7 @@ def line_along(region: np.ndarray, code: int, longest: int = 30) -> Stroke:
 
 
 def noisy(stroke: Stroke, rng: np.random.Generator, codes: list[int]) -> Stroke:
-    """Return a stroke of a careless interpreter: displaced by some pixels, sometimes with a wrong class."""
+    """Return the stroke of a careless interpreter: displaced by a few pixels, sometimes with a wrong class."""
     off = rng.normal(0, JITTER, 2)
     code = stroke.code
     if rng.random() < WRONG:
@@ -265,13 +268,13 @@ def noisy(stroke: Stroke, rng: np.random.Generator, codes: list[int]) -> Stroke:
 
 
 def learnt(start: Start, painted: Painted) -> np.ndarray:
-    """Return the labels of the job, whose mapper has learnt from the strokes."""
+    """Return the labels of the job after its mapper has learnt from the strokes."""
     line = _line(start, painted)
     return start.job.label([line], seed=_seed(start))["label"].sel(inline=line).values
 
 
 def paint_only(start: Start, painted: Painted) -> np.ndarray:
-    """Return the labels of the mapper before any stroke, with the painted samples replaced."""
+    """Return the labels before any stroke, replaced by the painted class at painted samples."""
     found = label_view(start.job, start.job.plan)[0]._replace(stores=start.stores)
     return np.asarray(found.section(position_of(start.job.axes[0], _line(start, painted)))[0])
 
@@ -285,7 +288,7 @@ def _seed(start: Start) -> int:
 
 
 Make = Callable[[np.ndarray, int], Stroke] | None
-# name -> maker of a stroke (None: repeat the strokes of the first method), labels, whether the interpreter is careless
+# name -> function that makes a stroke (None: repeat strokes of another method), function that labels, careless or not
 METHODS: dict[str, tuple[Make, Callable[[Start, Painted], np.ndarray], bool]] = {
     "strokes": (disc, learnt, False),
     "strokes, lines": (line_along, learnt, False),
@@ -295,7 +298,7 @@ METHODS: dict[str, tuple[Make, Callable[[Start, Painted], np.ndarray], bool]] = 
 
 
 def draw(curves: list[dict[str, Any]]) -> Any:
-    """Draw mean IU over the number of strokes, as mean over the seeds, with a panel per setting."""
+    """Draw mean IU, averaged over the seeds, against the number of strokes, with a panel for each setting."""
     table = pd.DataFrame(curves)
     names = list(dict.fromkeys(table["setting"]))
     figure = oc.plots.new_figure(figsize=(4.2 * min(3, len(names)), 3.4 * -(-len(names) // 3)), layout="constrained")

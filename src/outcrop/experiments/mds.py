@@ -1,4 +1,4 @@
-"""The paper's plane of patches: classical scaling of their dissimilarities, and the k-means clusters found there."""
+"""The paper's plane of patches: multidimensional scaling (MDS) of their dissimilarities, with k-means clusters."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Embed patches by the paper's measure with and without its finest scale: a small change moves the clusters."""
+    """Embed patches by the paper's measure with and without its finest scale, a small change that moves clusters."""
     sets = shown_sets(data, quick)
     figure = oc.plots.new_figure(figsize=(13, 5.4 * len(sets)), layout="constrained")
     rows = []
@@ -31,7 +31,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def draw(ax: Any, plane: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Draw patches in the plane by class, over the k-means regions; return which lie in a cluster of another class."""
+    """Draw patches in the plane by class, with k-means regions; return a mask of patches in another class's cluster."""
     names = sorted(set(classes))
     palette = oc.plots.colours(names) | {"horizon": oc.plots.COLOURS["other"]}
     clusters = KMeans(len(names), n_init=20, random_state=0).fit(plane)

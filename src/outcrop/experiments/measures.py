@@ -1,4 +1,4 @@
-"""The paper's and the encoder's measure compared on changed patches, another survey and expert labels."""
+"""Comparison of the paper's and the encoder's measure on changed patches, another survey and expert labels."""
 
 import os
 from collections.abc import Iterator
@@ -29,21 +29,21 @@ from outcrop.retrieval import graph
 from outcrop.retrieval.index import Index
 from outcrop.volumes.neighbours import NEAR, USUAL
 
-CLICKS = (0, 5, 20)  # per class
+CLICKS = (0, 5, 20)  # verdicts per class
 COMBINED = " + ".join(INDEXED)
 GRAPH = "encoder, graph"  # the default: the encoder's measure, ranked by graph
 COLUMNS = (*INDEXED, COMBINED, GRAPH)
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Measure retrieval accuracy on changed patches and on LANDMASS-1 if available, purity and cover on F3 sections."""
+    """Measure retrieval accuracy (RA) on changed patches and on LANDMASS-1 if available, purity and cover on F3."""
     rows = [*changed_patches(data, 20 if quick else 100), *landmass_patches(data), *f3_purity(data, 2 if quick else 20)]
     table = pd.DataFrame(rows, columns=["data", "what", *COLUMNS])
     return Result(table, draw(table))
 
 
 def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
-    """Yield the retrieval accuracy of every measure, and of the mean of both, on unchanged and changed patches."""
+    """Yield the retrieval accuracy of each measure and of their mean on unchanged patches, then on changed patches."""
     dataset = oc.datasets.seg2017_patches(data)
     rng = np.random.default_rng(0)
     names = dataset["weak"].values.astype(str)
@@ -55,11 +55,11 @@ def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
         if name == "unchanged" and "inline" in dataset.coords:
             places = np.stack([dataset[part].values[rows] for part in ("inline", "crossline", "sample")], axis=1)
             apart = {measure: accuracy_apart(S, classes, places) for measure, S in found.items()}
-            yield {"data": "2000 patches", "what": "RA, without the same place within 250 m"} | apart
+            yield {"data": "2000 patches", "what": "RA, ignoring patches at the same place within 250 m"} | apart
 
 
 def changes(patches: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return unchanged patches, and copies with another gain, polarity, sampling or phase, or with noise, by name."""
+    """Return, by name, the patches unchanged, with other gain, polarity, sampling or phase, and with noise."""
     odd = (np.arange(len(patches)) % 2 == 1)[:, None, None]
     gains = 2 ** rng.uniform(-1, 1, len(patches))[:, None, None]
     signal = patches - 0.5
@@ -78,7 +78,7 @@ def changes(patches: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarr
 
 
 def coarser(patches: np.ndarray) -> np.ndarray:
-    """Return every patch sampled half as finely in both directions, padded by its mirror images."""
+    """Return every patch with half as many samples and traces, extended to the old size by mirror images."""
     n = patches.shape[-1]
     half = np.stack([zoom(patch, 0.5, order=1) for patch in patches])
     sides = ((n - half.shape[1]) // 2, n - half.shape[1] - (n - half.shape[1]) // 2)
@@ -86,7 +86,7 @@ def coarser(patches: np.ndarray) -> np.ndarray:
 
 
 def similarities(patches: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the similarity matrices of every measure, of their mean and of the graph ranking, by name."""
+    """Return by name the similarity matrix of each measure, of the mean of the measures and of the graph ranking."""
     found = {}
     for name in INDEXED:
         measure = oc.MEASURES[name]()
@@ -100,12 +100,12 @@ def similarities(patches: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def accuracies(found: dict[str, np.ndarray], classes: np.ndarray) -> dict[str, float]:
-    """Return the retrieval accuracy of every similarity matrix."""
+    """Return by name the retrieval accuracy (RA) of every similarity matrix."""
     return {measure: oc.retrieval_scores(S, classes)["RA"] for measure, S in found.items()}
 
 
 def accuracy_apart(S: np.ndarray, classes: np.ndarray, places: np.ndarray) -> float:
-    """Return the retrieval accuracy without patches at the query's crossline and sample within 250 m, ten F3 lines."""
+    """Return the retrieval accuracy, ignoring patches within 250 m (ten lines) at the query's crossline and sample."""
     found = []
     for row, (line, *place) in enumerate(places.tolist()):
         near = (places[:, 1:] == place).all(axis=1) & (USUAL * np.abs(places[:, 0] - line) <= NEAR)
@@ -116,7 +116,7 @@ def accuracy_apart(S: np.ndarray, classes: np.ndarray, places: np.ndarray) -> fl
 
 
 def landmass_patches(data: Data) -> Iterator[dict[str, Any]]:
-    """Yield the retrieval accuracy on LANDMASS-1 if the data folder has it."""
+    """Yield the retrieval accuracy on LANDMASS-1, if it is in the data folder."""
     folder = Path(data or os.environ.get("OUTCROP_DATA", ".")) / "landmass1"
     if folder.is_dir():
         dataset = oc.datasets.landmass(folder, scaling="range")
@@ -125,7 +125,7 @@ def landmass_patches(data: Data) -> Iterator[dict[str, Any]]:
 
 
 def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:
-    """Yield purity and cover of the patches that one random exemplar per class retrieves on F3, by number of clicks."""
+    """Yield the scores of `one_draw` on F3, averaged over random draws of exemplars."""
     volume, truth = labelled_sections(data)
     places = [oc.datasets.exemplars(truth, SIZE, min_share=SHOWN, seed=seed) for seed in range(draws)]
     found = {}
@@ -141,7 +141,11 @@ def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:
 
 
 def one_draw(index: Index, exemplars: Places, truth: xr.DataArray, shown: np.ndarray, ranking: str) -> dict[str, float]:
-    """Return purity by number of clicks, of the worst class and without overlaps with the exemplar, and cover."""
+    """Retrieve with one exemplar per class, simulate verdicts, and return purity and share of the area covered.
+
+    Purity is given after each number of verdicts in `CLICKS`, for the worst class, and without patches that overlap an
+    exemplar.
+    """
     names = list(truth.attrs["classes"])
 
     def by_class(weak: oc.WeakLabels) -> dict[str, float]:
@@ -171,7 +175,10 @@ def one_draw(index: Index, exemplars: Places, truth: xr.DataArray, shown: np.nda
 
 
 def answers(weak: oc.WeakLabels, right: np.ndarray) -> tuple[list[int], list[int]]:
-    """Return the positions accepted and rejected by five clicks per class: the most informative, then evenly spaced."""
+    """Judge five patches per class; return the positions of accepted and of rejected patches in `weak`.
+
+    The most informative patches are judged first, then evenly spaced patches.
+    """
     judged = [row for given in (weak.accepted, weak.rejected) for rows in given.values() for row in rows]
     open_ = np.isfinite(right) & ~np.isin(weak.rows, judged)
     picks: list[int] = []
@@ -184,7 +191,7 @@ def answers(weak: oc.WeakLabels, right: np.ndarray) -> tuple[list[int], list[int
 
 
 def apart(index: Index, exemplars: Places, ranking: str) -> oc.WeakLabels:
-    """Retrieve without the patches that overlap an exemplar on a line within 250 m."""
+    """Return retrieved patches, except patches that overlap an exemplar and lie on a line within 250 m of it."""
     height, width = index.grid.size
     weak = oc.retrieve(index, exemplars, 2 * COUNT, ranking=ranking)
     starts = weak.starts
@@ -198,7 +205,7 @@ def apart(index: Index, exemplars: Places, ranking: str) -> oc.WeakLabels:
 
 
 def covered(weak: oc.WeakLabels, grid: oc.PatchGrid, truth: xr.DataArray) -> list[float]:
-    """Return the share of the area of every class that lies under the patches retrieved for it."""
+    """Return for every class the share of its area that is covered by the patches retrieved for this class."""
     (height, width), codes = grid.size, truth.reindex(inline=grid.axes[0], fill_value=0).values
     found = []
     for code, name in enumerate(truth.attrs["classes"], 1):
@@ -210,7 +217,7 @@ def covered(weak: oc.WeakLabels, grid: oc.PatchGrid, truth: xr.DataArray) -> lis
 
 
 def draw(table: pd.DataFrame) -> Any:
-    """Draw one row of dots per row of the table, with a colour per measure."""
+    """Draw a row of dots for each row of the table, with a colour for each measure."""
     ax = oc.plots.new_axes(figsize=(10, 0.36 * len(table) + 1.2))
     for k, name in enumerate(COLUMNS):
         ax.plot(table[name], -np.arange(len(table)), "o", color=f"C{k}", label=name, alpha=0.8)

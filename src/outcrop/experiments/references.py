@@ -1,4 +1,4 @@
-"""Reference scores for the experiment `expert`: labels made without a mapper, as lower and upper bounds."""
+"""Reference scores for the experiment `expert`: scores of labels made without a mapper, as lower and upper bounds."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -26,7 +26,7 @@ def flat(scores: dict[str, Any]) -> dict[str, float]:
 
 
 def references(survey: "F3Data") -> pd.DataFrame:
-    """Return the scores of labels of the patches, of position alone, and of the other expert line."""
+    """Return the scores of labels from three sources: labels of patches, position alone, and the other expert line."""
     found = []
     for name, labels, true in [*on_patches(survey), *on_sections(survey)]:
         found.append({"mapper": name, "inline": "all"} | flat(oc.pixel_scores(labels, true)))
@@ -36,7 +36,7 @@ def references(survey: "F3Data") -> pd.DataFrame:
 
 
 def on_patches(survey: "F3Data") -> Iterator[Labelled]:
-    """Yield the authors' labels, and each patch painted whole, for the patches on or near an expert's line."""
+    """Yield labels of the patches on or near an expert's line: the authors' labels, and patches painted whole."""
     names = survey.dataset.attrs["classes"]
     for reach, where in ((0, "on the expert's lines"), (5, "within 5 lines")):
         rows, truth = expert_patches(survey.dataset, survey.truth, reach=reach)
@@ -50,7 +50,7 @@ def on_patches(survey: "F3Data") -> Iterator[Labelled]:
 
 
 def on_sections(survey: "F3Data") -> Iterator[Labelled]:
-    """Yield sections labelled `other`, and by the most frequent class of the paper's patches at the same place."""
+    """Yield labels of sections: all `other`, and the most frequent class of the paper's patches at each position."""
     truth, names = survey.truth, survey.truth.attrs["classes"]
     yield "all other", truth.copy(data=np.full(truth.shape, names.index("other") + 1)), truth
     if "crossline" in survey.dataset.coords:
@@ -66,7 +66,10 @@ def on_sections(survey: "F3Data") -> Iterator[Labelled]:
 
 
 def between_lines(survey: "F3Data") -> list[dict[str, Any]]:
-    """Return scores of one line by the expert's labels of the nearest: copied, majority by time, boosted trees."""
+    """Predict each line from the expert's labels of the nearest line in three ways, and return the scores.
+
+    The labels are copied, replaced by the most frequent class at each time, or used to train boosted trees.
+    """
     ways: dict[str, Callable[..., np.ndarray]] = {
         "majority class per row of the nearest line": row_majority,
         "expert labels of the nearest line": lambda _, truth, __: truth.values,
@@ -87,13 +90,13 @@ def between_lines(survey: "F3Data") -> list[dict[str, Any]]:
 
 
 def row_majority(_: np.ndarray, truth: xr.DataArray, __: np.ndarray) -> np.ndarray:
-    """Return a section in which every time sample has its most frequent class in the truth."""
+    """Return labels in which every time has the class that is most frequent in the truth at this time."""
     counts = [(truth.values == code).sum(axis=0) for code in range(1, len(truth.attrs["classes"]) + 1)]
     return np.broadcast_to(np.argmax(counts, axis=0) + 1, truth.shape)
 
 
 def trees(learnt: np.ndarray, truth: xr.DataArray, scored: np.ndarray, *, quick: bool) -> np.ndarray:
-    """Return labels of a section by boosted trees trained on another: features are position and Gabor energies."""
+    """Return labels of a section by boosted trees trained on another section, from position and Gabor energies."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     known = np.argwhere(truth.values > 0)
@@ -111,7 +114,7 @@ def trees(learnt: np.ndarray, truth: xr.DataArray, scored: np.ndarray, *, quick:
 def gabor_energies(
     section: np.ndarray, *, periods: Sequence[int] = (4, 8, 16, 32), directions: int = 8, widths: Sequence[int] = (4, 9)
 ) -> np.ndarray:
-    """Return position and local energy of every sample, by wavelength and direction, smoothed over two widths.
+    """Return position of every sample and its local energies by wavelength and direction, smoothed over two widths.
 
     Returns
     -------

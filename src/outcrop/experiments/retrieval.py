@@ -36,7 +36,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 def purity(
     volume: xr.DataArray, truth: xr.DataArray, exemplars: Places, *, size: int, step: int, count: int
 ) -> dict[str, np.ndarray]:
-    """Return, by class and in order of rank, whether each retrieved patch with known truth shows its class."""
+    """Return for each class whether its retrieved patches with known truth show the class, in order of rank."""
     with temporary_index(volume, size=size, step=step, measure="curvelet-svd") as index:
         weak = oc.retrieve(index, exemplars, min(count, len(index) // len(exemplars)))
         shown = weak_label_scores(weak, index.grid, truth)

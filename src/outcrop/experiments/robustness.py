@@ -1,7 +1,7 @@
-"""Change of the pixel labels when some image labels are wrong: the paper's two robustness figures.
+"""The paper's two robustness figures: how many pixel labels change when some image labels are wrong.
 
-The module imports only NumPy and the mapper at the top, so that ``benchmarks/robustness.py`` can run the factorisations
-on a GPU machine with few packages; the figures are drawn from the JSON file with its results.
+At the top, the module imports only NumPy and the mapper, so that ``benchmarks/robustness.py`` can run the
+factorisations on a GPU machine with few packages. The figures are drawn from the JSON file with the results.
 """
 
 import json
@@ -31,19 +31,21 @@ Sweep = Sequence[tuple[int, float]]
 
 
 def swap(classes: Any, share: float, *, seed: int = 0) -> np.ndarray:
-    """Return, for every place, the patch in it after a share of each class is replaced by patches of other classes.
+    """Replace a share of the patches of each class by patches of other classes; return the patch at each position.
 
     Parameters
     ----------
     classes : sequence of str, length n_patches
     share : float
+        Share of wrong labels.
     seed : int
         With the same seed, a larger share contains all replacements of a smaller one.
 
     Returns
     -------
     source : int array, shape (n_patches,)
-        ``source[i] == i`` where the patch is kept; the label of place i stays ``classes[i]`` everywhere.
+        Patch ``source[i]`` gets position i, where the image label is still ``classes[i]``; a kept patch has
+        ``source[i] == i``.
 
     Examples
     --------
@@ -61,7 +63,9 @@ def swap(classes: Any, share: float, *, seed: int = 0) -> np.ndarray:
 
 
 def relative_performance(labels: np.ndarray, base: np.ndarray, kept: np.ndarray) -> float:
-    """Return the share of pixels with the label of the base run, over kept patches and labelled pixels of the base.
+    """Return the share of pixels whose label is the same as in the base run.
+
+    Pixels of replaced patches, and pixels that are uncertain in the base run, are not counted.
 
     Examples
     --------
@@ -76,7 +80,7 @@ def relative_performance(labels: np.ndarray, base: np.ndarray, kept: np.ndarray)
 def curves(
     patches: Array, classes: Array, *, seeds: int = SEEDS, shares: Any = SHARES, workers: int = 1, **options: Any
 ) -> dict[str, Any]:
-    """Return the relative performance for every seed and share of wrong labels, with one setting of the mapper.
+    """Return the relative performance of one mapper setting, for every seed and every share of wrong labels.
 
     Parameters
     ----------
@@ -85,17 +89,17 @@ def curves(
     classes : array of str, shape (n_patches,)
     seeds : int
     shares : sequence of float
-        The first is 0, the base run.
+        Shares of wrong labels; the first is 0, the base run.
     workers : int
-        Number of seeds computed at the same time; on a GPU, k-means of one seed runs beside updates of another.
+        Number of seeds computed at the same time, so that k-means on the CPU and updates on a GPU overlap.
     **options
         Options of `LabelMapper`.
 
     Returns
     -------
     dict
-        ``performance`` of shape (seeds, shares) as lists; ``another_seed``, the share of labels that a change of the
-        seed alone keeps, one number per pair of seeds.
+        ``performance``: nested lists of shape (seeds, shares). ``another_seed``: for each pair of seeds, the share of
+        labels that are equal without wrong image labels.
     """
 
     def one(seed: int) -> tuple[list[float], np.ndarray]:
@@ -121,7 +125,7 @@ def curves(
 def measure(
     patches: Array, classes: np.ndarray, path: str | Path, *, sweep: Sweep, device: str = "cpu", **sizes: Any
 ) -> dict[str, Any]:
-    """Return the curves of a sweep; read finished curves from a JSON file, compute the others and add them to it."""
+    """Return the curves of a sweep; read finished curves from a JSON file, compute other curves and add them to it."""
     workers = sizes.pop("workers", 1)
     sizes = dict[str, Any](seeds=SEEDS, shares=SHARES, iterations=200) | sizes
     about = {"patches": len(classes), **sizes, "shares": list(sizes["shares"])}
@@ -142,9 +146,9 @@ def measure(
 
 
 def run(data: "Data", *, axis: str, quick: bool = False, device: "Device" = None, folder: "Data" = None) -> "Result":
-    """Return table and figure of one of the two sweeps, ``k`` or ``sparsity``, with the paper's curves and ours.
+    """Return table and figure of one sweep, ``"k"`` or ``"sparsity"``, with the paper's curves and ours.
 
-    Results in ``robustness.json`` of the folder are not computed again.
+    Curves that are already in ``robustness.json`` in the folder are not computed again.
     """
     import tempfile
 
@@ -169,13 +173,13 @@ def run(data: "Data", *, axis: str, quick: bool = False, device: "Device" = None
     remark = (
         f"At {worst['wrong labels'].iloc[0]:.0%} wrong labels {ours[0]:.2f} to {ours[1]:.2f} of the pixels keep their "
         f"label, in the paper {paper[0]:.2f} to {paper[1]:.2f}. The paper names neither its seeds nor the patches with "
-        f"wrong labels; another seed without wrong labels keeps {table['another seed'].mean():.2f}."
+        f"wrong labels. With another seed and no wrong labels, {table['another seed'].mean():.2f} keep their label."
     )
     return Result(table, draw(table, axis), remark)
 
 
 def tabulate(found: dict[str, Any], axis: str, sweep: Sweep, printed: Sweep) -> "pd.DataFrame":
-    """Return a row per curve and share of wrong labels: mean, lowest and highest seed, and the paper's value."""
+    """Return a row for each curve and share of wrong labels, with mean and range over seeds and the paper's value."""
     import pandas as pd
 
     rows = []
@@ -191,7 +195,7 @@ def tabulate(found: dict[str, Any], axis: str, sweep: Sweep, printed: Sweep) -> 
 
 
 def printed_curve(axis: str, value: float) -> list[float]:
-    """Return the paper's relative performance for 0, 1, ... 25 % of wrong labels."""
+    """Return the paper's relative performance for 0, 1, ... 25 % wrong labels, at one value of k or sparsity."""
     text = Path(__file__).with_name("robustness.toml").read_text(encoding="utf-8")
     return list(tomllib.loads(text)[axis][str(value)])
 

@@ -11,7 +11,7 @@ from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Draw the curves of the seven measures with the paper's similarities, and with every row normalised."""
+    """Draw ROC curves of the seven measures from similarities as the paper defines them, and with rows normalised."""
     sets = shown_sets(data, quick)
     figure = oc.plots.new_figure(figsize=(11.5, 5.6 * len(sets)), layout="constrained")
     rows = []
@@ -31,7 +31,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def row_normalised(S: np.ndarray) -> np.ndarray:
-    """Return similarities with every row scaled to 0 at its least similar image and 1 at the query itself."""
+    """Scale every row of a similarity matrix to 0 at the least similar image and 1 at the query itself."""
     low = S.min(1, keepdims=True)
     return np.asarray((S - low) / (np.diag(S)[:, None] - low))
 

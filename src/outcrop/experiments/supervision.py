@@ -1,4 +1,4 @@
-"""The paper's first figure: full and three kinds of weak supervision, on one patch that an expert labelled."""
+"""The paper's first figure: full supervision and three kinds of weak supervision, on an expert-labelled patch."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The paper's table of seven similarity measures: scores of retrieval and clustering, and costs."""
+"""The paper's table of seven similarity measures: scores of retrieval and clustering, time and memory."""
 
 import functools
 import os
@@ -51,7 +51,7 @@ SCORES = {
     "RI": "Rand index",
 }
 CLASS_NAMES = {"saltdome": "salt dome"}
-FEWEST, ENOUGH, MOST = 10, 100, 1000  # images per class: at least, in the SEG 2017 subset, in the paper
+FEWEST, ENOUGH, MOST = 10, 100, 1000  # images per class: required, in the SEG 2017 subset, at most as in the paper
 QUICK = 10
 
 
@@ -60,20 +60,20 @@ class Patches(NamedTuple):
 
     images: np.ndarray
     classes: np.ndarray
-    modes: np.ndarray  # classes; a class that two exemplars retrieved is divided in two
+    modes: np.ndarray  # classes, but `other`, which two exemplars retrieved, is divided into two
 
 
 class Matrix(NamedTuple):
     """All similarities of one data set by one measure."""
 
     raw: np.ndarray  # higher is more similar: distances have a negative sign
-    similarity: np.ndarray  # the paper's definition: one minus the distance over the largest distance of its row
+    similarity: np.ndarray  # as the paper defines it; for distances, 1 - distance / largest distance in the row
     seconds: float
     megabytes: float  # descriptors and the matrix
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Score every measure with its defaults on every data set, and alternatives on small data sets or with a GPU."""
+    """Score every measure with its default options on every data set, and other options on small sets or a GPU."""
     sets, left_out = patch_sets(data, quick)
     rows = []
     for name, patches in sets.items():
@@ -89,7 +89,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def score(data: Data, name: str, variant: str, quick: bool, device: Device) -> dict[str, Any]:
-    """Return a row of the table: scores of a measure on a data set, the paper's, time and memory."""
+    """Return a row of the table: scores of a measure on a data set, the scores in the paper, time and memory."""
     classes = patch_sets(data, quick)[0][name].classes
     found = matrix(data, name, variant, quick, device)
     retrieval = oc.retrieval_scores(found.raw, classes)
@@ -104,11 +104,11 @@ def score(data: Data, name: str, variant: str, quick: bool, device: Device) -> d
 
 @functools.cache
 def matrix(data: Data, name: str, variant: str, quick: bool, device: Device) -> Matrix:
-    """Return all similarities of a data set by a measure; cached for the other experiments of the same run."""
+    """Return the similarities of all pairs of a data set by a measure; cached for other experiments of the run."""
     images = on_device(patch_sets(data, quick)[0][name].images, device)
     measure, parameters = VARIANTS[variant]
     chosen = oc.MEASURES[measure](**parameters)
-    chosen.compare(*[chosen.describe(images[:2])] * 2)  # windows and compiled loops are not part of the time
+    chosen.compare(*[chosen.describe(images[:2])] * 2)  # not timed: makes windows, compiles loops
     begin = perf_counter()
     described = chosen.describe(images)
     values = to_numpy(chosen.compare(described, described))
@@ -121,21 +121,22 @@ def matrix(data: Data, name: str, variant: str, quick: bool, device: Device) -> 
 
 @functools.cache
 def patch_sets(data: Data, quick: bool) -> tuple[dict[str, Patches], list[str]]:
-    """Return the data sets in a folder, the smallest first, and a sentence for each data set that is left out.
+    """Return the data sets in a folder, the smallest first, and the reasons why other data sets are left out.
 
     Parameters
     ----------
     data : path or None
-        Folder with the SEG 2017 patches, with ``landmass1`` or ``landmass2``, or a LANDMASS folder itself; None for
-        the environment variable OUTCROP_DATA.
+        Folder with the SEG 2017 patches or with a sub-folder ``landmass1`` or ``landmass2``, or the folder of a
+        LANDMASS data set; None for the environment variable OUTCROP_DATA.
     quick : bool
         Use few patches.
 
     Returns
     -------
     sets : dict
-        Name -> `Patches`.
+        From name to `Patches`.
     left_out : list of str
+        A sentence for each data set that is left out.
     """
     folder = Path(data or os.environ.get("OUTCROP_DATA", ""))
     sets: dict[str, Patches] = {}
@@ -145,7 +146,7 @@ def patch_sets(data: Data, quick: bool) -> tuple[dict[str, Patches], list[str]]:
         sets |= seg2017(data, quick)
     except FileNotFoundError as error:
         if not roots and len({file.parent for file in folder.glob("*/*.mat")}) < 2:
-            raise ValueError(f"{error} Or name a folder of LANDMASS class folders.") from error
+            raise ValueError(f"{error} Or name a folder that contains the class folders of LANDMASS.") from error
         roots = roots or [folder]
     for root in roots:
         try:
@@ -158,7 +159,7 @@ def patch_sets(data: Data, quick: bool) -> tuple[dict[str, Patches], list[str]]:
 
 
 def seg2017(data: Data, quick: bool) -> dict[str, Patches]:
-    """Return the SEG 2017 patches: 100 per class drawn with seed 0, and all."""
+    """Return two data sets of the SEG 2017 patches: 100 patches per class, drawn with seed 0, and all patches."""
     patches = oc.datasets.seg2017_patches(data)
     number = patches["patch"].values - 1
     classes = patches["weak"].values
@@ -172,7 +173,7 @@ def seg2017(data: Data, quick: bool) -> dict[str, Patches]:
 
 
 def landmass(folder: Path, quick: bool) -> dict[str, Patches]:
-    """Return a LANDMASS data set in both scalings to [0, 1], at most 1000 images per class drawn with seed 0."""
+    """Return a LANDMASS data set scaled to [0, 1] in two ways, at most 1000 images per class, drawn with seed 0."""
     sets = {}
     for scaling, words in (("range", "as (x + 1) / 2"), ("image", "each image by its own range")):
         found = oc.datasets.landmass(folder, scaling=scaling)
@@ -185,29 +186,29 @@ def landmass(folder: Path, quick: bool) -> dict[str, Patches]:
 
 
 def draw_of_classes(classes: np.ndarray, names: Iterable[str], count: int, rng: np.random.Generator) -> np.ndarray:
-    """Return a random draw of `count` rows of every named class, or all rows of a class with fewer."""
+    """Draw `count` random rows of every named class, or all rows of a class that has fewer; return the rows."""
     members = [np.flatnonzero(classes == name) for name in names]
     return np.concatenate([rng.choice(rows, min(count, len(rows)), replace=False) for rows in members])
 
 
 def check_counts(classes: np.ndarray, fewest: int, where: str | Path) -> None:
-    """Raise an error if a class has too few images."""
+    """Raise a ValueError if a class has too few images."""
     names, counts = np.unique(classes, return_counts=True)
     if counts.min() < fewest:
         raise ValueError(
-            f"{where} has {counts.min()} images of class {str(names[counts.argmin()])!r}; {fewest} of each are needed."
+            f"{where} has {counts.min()} images of class {str(names[counts.argmin()])!r}; each class needs {fewest}."
         )
 
 
 def shown_sets(data: Data, quick: bool) -> dict[str, Patches]:
-    """Return the data sets that are drawn: LANDMASS in one scaling, and the largest SEG 2017 set of the run."""
+    """Return the data sets to show in figures: LANDMASS in one scaling, and the largest SEG 2017 set of the run."""
     sets, _ = patch_sets(data, quick)
     subset = f"SEG 2017, {ENOUGH} a class"
     return {name: patches for name, patches in sets.items() if "own range" not in name and name != subset}
 
 
 def figure(table: pd.DataFrame) -> Any:
-    """Draw every score of every measure with the paper's value; alternatives are hollow."""
+    """Draw every score of every measure with the paper's value; hollow markers show options other than the default."""
     drawing = oc.plots.new_figure(figsize=(13, 6.5), layout="constrained")
     axes = drawing.subplots(1, 4, sharey=True)
     palette = dict(zip(table["data"].unique(), ("tab:blue", "tab:orange", "tab:green", "tab:purple"), strict=False))

@@ -1,7 +1,7 @@
 """One U-Net trained on several kinds of labels and scored on expert lines that it never saw.
 
-Every net has the same architecture, initial weights and number of patches; only the labels differ. Neither the net nor
-the mapper that makes its labels uses the scored line or patches within ten lines of it.
+Every net has the same architecture, initial weights and number of patches; only the labels differ. The scored line and
+the patches within ten lines of it are used neither by the net nor by the mapper that makes its labels.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,16 +25,16 @@ from outcrop.experiments.f3 import eye_exemplars
 from outcrop.experiments.references import flat
 from outcrop.experiments.training_nets import EPOCHS, PATCHES, Examples, labels_of_net, read_nets, windows
 
-OTHER_LINE = {310: 330, 330: 310}  # scored line -> the line whose expert labels or exemplars are used
+OTHER_LINE = {310: 330, 330: 310}  # scored line -> line whose expert labels or exemplars are used for training
 NOT_A_CLASS = (0, 255)  # codes of pixels without a class, in predictions of mappers and in label volumes
 QUICK_PATCHES, QUICK_EPOCHS = 16, 1
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None, seeds: int = 1, folder: Data = None) -> Result:
-    """Train a net on every kind of labels for both expert lines, and score its labels of the unseen line.
+    """For each kind of labels and each expert line, train a net without the line, and score its labels on the line.
 
-    Labels of nets that ``benchmarks/training.py`` trained on another machine are read from ``training-nets.npz`` in
-    the folder.
+    If ``benchmarks/training.py`` trained the nets on another machine, their labels are read from
+    ``training-nets.npz`` in the folder.
     """
     made = {"version": __version__, "patches": PATCHES, "epochs": EPOCHS}
     trained = read_nets(Path(folder) / "training-nets.npz", made) if folder and not quick else {}
@@ -68,7 +68,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None, seeds: int = 
 
 
 def amplitudes(survey: F3Data) -> dict[str, np.ndarray]:
-    """Return the 8-bit amplitudes that nets learn from, shape (n, n_traces, n_samples), of patches and of sections."""
+    """Return 8-bit amplitudes of patches and of sections, by name, each of shape (n, n_traces, n_samples)."""
     patches = survey.dataset["image"].values.swapaxes(1, 2)
     named = {"patches": patches, "sections": survey.clean.values}
     return {name: np.round(255 * values).astype(np.uint8) for name, values in named.items()}
@@ -77,7 +77,7 @@ def amplitudes(survey: F3Data) -> dict[str, np.ndarray]:
 def net_codes(
     survey: F3Data, sources: dict[str, np.ndarray], examples: Examples, line: int, seed: int, device: Device
 ) -> np.ndarray:
-    """Return the codes of a line, predicted by a net trained on some examples."""
+    """Train a net on the examples and return the codes that it predicts on a line."""
     section = sources["sections"][survey.clean["inline"].values.tolist().index(line)]
     sizes = {"patches": QUICK_PATCHES, "epochs": QUICK_EPOCHS} if survey.quick else {}
     return labels_of_net(sources[examples.source], examples, section, CLASSES, seed=seed, device=device, **sizes)
@@ -90,7 +90,7 @@ def authors_labels(survey: F3Data, line: int, seed: int, device: Device) -> Exam
 
 
 def paper_labels(survey: F3Data, line: int, seed: int, device: Device) -> Examples:
-    """Return the paper's patches with the labels of its factorisation, fitted on them."""
+    """Return the paper's patches with labels by the paper's factorisation, fitted to these patches."""
     rows, mapper = np.abs(survey.inlines() - line) > APART, fresh("paper", seed, survey.quick)
     images = on_device(survey.dataset["image"].values[rows], device)
     masks = to_numpy(mapper.fit_predict(images, survey.dataset["weak"].values[rows]))
@@ -98,7 +98,7 @@ def paper_labels(survey: F3Data, line: int, seed: int, device: Device) -> Exampl
 
 
 def on_patches(survey: F3Data, rows: np.ndarray, masks: np.ndarray, classes: Sequence[str]) -> Examples:
-    """Return examples from some of the paper's patches; each patch is stored as a section of its size."""
+    """Return examples from the paper's patches in `rows`; each patch is stored as a small section."""
     codes = np.zeros(survey.dataset["image"].shape, np.uint8)
     codes[rows] = coded(masks, classes)
     starts = np.column_stack([np.flatnonzero(rows), np.zeros((np.sum(rows), 2), int)])
@@ -106,7 +106,7 @@ def on_patches(survey: F3Data, rows: np.ndarray, masks: np.ndarray, classes: Seq
 
 
 def our_labels_from_exemplars(survey: F3Data, line: int, seed: int, device: Device) -> Examples:
-    """Return patches of all sections but the scored one, labelled by a job from exemplars chosen on the other line."""
+    """Return patches of all sections except the scored line, labelled by a job from exemplars on the other line."""
     sections, places = survey.clean.drop_sel(inline=line), eye_exemplars(OTHER_LINE[line])
     labels = job_labels(sections, places, survey.folder / f"without-{line}.outcrop", seed=seed, quick=survey.quick)
     return on_sections(survey, labels["label"], labels.attrs["classes"], labels["confidence"])
@@ -138,7 +138,7 @@ LABELS: dict[str, Callable[[F3Data, int, int, str | None], Examples]] = {
 
 
 def coded(labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
-    """Return label codes in the order of `CLASSES`; 0 for pixels without a class.
+    """Convert label codes to the order of `CLASSES`; 0 for pixels without a class.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def coded(labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
 
 
 def scores(truth: xr.DataArray, found: dict[Any, xr.DataArray], seconds: dict[Any, float]) -> list[dict[str, Any]]:
-    """Return the scores of nets' labels for every line and for all lines together."""
+    """Return the scores of the nets' labels for each line and for all lines together."""
     together = xr.concat(list(found.values()), "inline", combine_attrs="override")
     out = []
     seconds = seconds | {"all": sum(seconds.values())}
@@ -164,7 +164,10 @@ def scores(truth: xr.DataArray, found: dict[Any, xr.DataArray], seconds: dict[An
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Return means over the seeds by labels and line, the spread of MIU, and its share of the expert-trained MIU."""
+    """Average the scores over the seeds, for each kind of labels and each line.
+
+    Also return the standard deviation of mean IU, and mean IU divided by that of the net trained on expert labels.
+    """
     groups = table.groupby(["labels", "line"], sort=False)
     out = groups.mean().drop(columns="seed")
     out["MIU_sd"] = groups["MIU"].std()
@@ -177,7 +180,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(survey: F3Data, shown: dict[str, dict[int, xr.DataArray]], table: pd.DataFrame) -> Any:
-    """Draw sections with the labels of the expert and of the nets, and below them empty axes for `bars`."""
+    """Draw sections with the labels of the expert and of the nets; add empty axes below for `bars`."""
     from matplotlib.patches import Patch
 
     figure = oc.plots.new_figure(figsize=(15, 2.5 * (len(shown) + 1) + 4.5), layout="constrained")

@@ -1,4 +1,4 @@
-"""Nets of the experiment `training`; needs only NumPy, torch and monai, for GPU machines with few packages."""
+"""Nets of the experiment `training`; the module needs only NumPy, torch and monai, for GPU machines."""
 
 import json
 from collections.abc import Sequence
@@ -24,21 +24,22 @@ class Examples(NamedTuple):
 
 
 def windows(values: np.ndarray, starts: np.ndarray, size: int = SIZE) -> np.ndarray:
-    """Return square windows of sections, with time down the rows."""
+    """Cut square windows from sections; return shape (n_patches, size, size) with time down the rows."""
     return np.stack([values[line, trace : trace + size, top : top + size].T for line, trace, top in starts])
 
 
 def equal_number(starts: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Return `count` patches: drawn without replacement from a larger number, or repeated from a smaller number."""
+    """Return `count` patches in random order: a part of them if there are more, repeated if there are fewer."""
     return starts[np.resize(np.random.default_rng(seed).permutation(len(starts)), count)]
 
 
 def labels_of_net(
     values: np.ndarray, examples: Examples, section: np.ndarray, classes: Sequence[str], **options: Any
 ) -> np.ndarray:
-    """Return the codes of a section (n_traces, n_samples) by a net trained on some examples; amplitudes are 8-bit.
+    """Train a net on the examples and return the codes that it predicts on a section.
 
-    Options are those of `outcrop.train.train_on_arrays`, and ``patches``, the number of patches in an epoch.
+    Amplitudes are 8-bit; section and codes have shape (n_traces, n_samples). Options are those of
+    `outcrop.train.train_on_arrays`, and ``patches``, the number of patches in an epoch.
     """
     from outcrop.train import train_on_arrays
 
@@ -52,9 +53,9 @@ def labels_of_net(
 
 
 def read_nets(path: Path, made: dict[str, Any]) -> dict[tuple[str, int, int], np.ndarray]:
-    """Return the codes that ``benchmarks/training.py`` saved, by labels, scored line and seed.
+    """Return the predicted codes that ``benchmarks/training.py`` saved, by (kind of labels, scored line, seed).
 
-    The result is empty if the file is missing or was made with other settings.
+    The dict is empty if the file is missing or was made with other settings.
     """
     if not path.is_file():
         return {}

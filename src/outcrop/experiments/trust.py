@@ -1,4 +1,4 @@
-"""Calibration of labels: confidence against accuracy, error by coverage, and the labelled sections."""
+"""Calibration of labels: accuracy by confidence, error by coverage, and the labelled sections."""
 
 from typing import Any
 
@@ -33,12 +33,15 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def scored(survey: F3Data) -> list[int]:
-    """Return the lines with expert labels, without the line of the exemplars."""
+    """Return the lines with expert labels, except the line of the exemplars."""
     return [line for line in survey.lines if line != EXEMPLAR_LINE]
 
 
 def trust(survey: F3Data, labels: xr.Dataset) -> dict[str, float]:
-    """Return calibration error, coverage at 5 and 10 % error, and error and coverage of the limit set without truth."""
+    """Return calibration error, coverage at 5 and 10 % error, and a limit of confidence for 5 % error.
+
+    The limit is chosen without the truth; its actual error and coverage are returned too.
+    """
     sure, right = answers(survey, labels.sel(inline=scored(survey)))
     coverage, risk = risk_coverage(sure, right)
     limit = confidence_for(labels["confidence"].values, MAX_ERROR)
@@ -54,7 +57,7 @@ def trust(survey: F3Data, labels: xr.Dataset) -> dict[str, float]:
 
 
 def draw(survey: F3Data, found: dict[str, xr.Dataset]) -> Any:
-    """Draw every section with the labels of the expert, of the paper and ours, our confidence, and two curves."""
+    """Draw for every section the expert's, the paper's and our labels and our confidence; add the curves below."""
     lines = survey.clean["inline"].values.tolist()
     figure = oc.plots.new_figure(figsize=(24, 4.2 * (len(lines) + 1)), layout="constrained")
     axes = figure.subplots(len(lines) + 1, 4)

@@ -1,4 +1,4 @@
-"""The paper's block diagram with real patches: exemplars, retrieved patches and pixel labels."""
+"""The paper's block diagram, drawn with real patches: exemplars, retrieved patches and pixel labels."""
 
 from time import perf_counter
 from typing import Any
@@ -41,7 +41,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 def figure(
     exemplars: np.ndarray, patches: np.ndarray, mapper: oc.LabelMapper, labels: np.ndarray, chosen: np.ndarray
 ) -> Any:
-    """Draw the workflow in the upper half, and details of its two steps in the lower half."""
+    """Draw the workflow in the upper half, and details of retrieval and mapping in the lower half."""
     from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch
 
     drawing = oc.plots.new_figure(figsize=(14, 8.4))
@@ -80,7 +80,7 @@ def gallery(drawing: Any, patches: np.ndarray, frames: np.ndarray, place: tuple[
 
 
 def draw_measure(drawing: Any, patch: np.ndarray) -> None:
-    """Draw how a patch becomes a feature vector: curvelet coefficients, their singular values, the effective rank."""
+    """Draw how a patch becomes a feature vector: curvelet coefficients, their singular values, and which are kept."""
     grid = drawing.add_gridspec(1, 3, left=0.035, right=0.465, bottom=0.12, top=0.37, wspace=0.2)
     coefficients = oc.Curvelet(patch.shape).forward(patch)[1][2]
     values = np.linalg.svd(coefficients, compute_uv=False)

@@ -1,1 +1,1 @@
-"""Compute features of sections and descriptors of whole patches, with pretrained nets and without."""
+"""Features of sections and descriptors of whole patches, with pretrained nets and without."""

@@ -1,8 +1,9 @@
 """Features and predictions of a small net that was pretrained on synthetic sections alone; see docs/encoder.md.
 
 The weights are part of the package. A constant gain has no effect, because amplitudes are balanced before they enter
-the net. Polarity has none, because the first layer keeps only magnitudes and products of filters. Direction has none,
-because results are averaged over the section and its mirror image (exactly if the width is a multiple of 4).
+the net. Polarity has no effect, because the first layer keeps only magnitudes and products of filter responses.
+Reversing the order of traces has no effect if the width is a multiple of 4 (else little), because results are averaged
+over the section and its mirror image.
 """
 
 import hashlib
@@ -23,8 +24,8 @@ from outcrop.parallel import inference_options
 WEIGHTS = Path(__file__).with_name("encoder.onnx")
 STRIDE = 4  # pixels between grid points
 WINDOW = 65  # samples and traces over which amplitudes are balanced, twice
-MULTIPLE = 16  # the height and width of the net's input must be multiples of it
-REACH = 160  # pixels on each side of a pixel on which its prediction depends, rounded up to a multiple
+MULTIPLE = 16  # height and width of the net's input must be multiples of this number
+REACH = 160  # pixels on each side on which the prediction of a pixel depends, rounded up to a multiple of 16
 TILE = 1024  # pixels: largest height and width that the net processes at once
 STEEPEST = 5.0  # samples per trace: largest dip that is returned
 CLASSES = ("fault", "zone", "salt", "chaos", "edge", "unconformity")
@@ -32,12 +33,12 @@ ANSWERS = (*CLASSES, "dip")
 
 
 class Encoder:
-    """Describe sections and predict their structures with a pretrained net.
+    """Pretrained net that computes features of sections and predicts their structures.
 
     Parameters
     ----------
     path : path, optional
-        Weights (ONNX) as `pretraining.export` writes them; by default those of the package.
+        File of weights (ONNX) that `pretraining.export` wrote; by default the weights of the package.
     device : str, optional
         A torch device such as ``cuda`` on which the net runs; by default onnxruntime runs it.
 
@@ -65,7 +66,8 @@ class Encoder:
         Returns
         -------
         array, shape (n, ceil(height / 4), ceil(width / 4), n_features)
-            First the predictions (logits; the cosine of twice the dip angle), then the features of the decoder.
+            First the predictions (logits of the structures, then the cosine of twice the dip angle), then features
+            from the decoder of the net.
         """
         answers, quarter, half = self._maps(sections)
         rows, columns = (-(-side // STRIDE) for side in np.shape(sections)[1:])
@@ -73,13 +75,13 @@ class Encoder:
         return np.moveaxis(at_nodes, 1, -1).copy()
 
     def answers(self, sections: npt.ArrayLike) -> dict[str, np.ndarray]:
-        """Predict structures and dip at every pixel.
+        """Predict structures and dip at every pixel of sections.
 
         Returns
         -------
         dict of arrays, shape (n, height, width)
-            Probabilities of fault (the plane), zone (around the plane), salt, chaos, edge (of salt) and unconformity;
-            dip in samples per trace.
+            Probabilities of ``fault`` (the plane), ``zone`` (around a fault plane), ``salt``, ``chaos``, ``edge`` (of
+            salt) and ``unconformity``; ``dip`` in samples per trace.
         """
         maps = self._maps(sections, both=True)[0]
         height, width = np.shape(sections)[1:]
@@ -92,7 +94,7 @@ class Encoder:
         return found | {"dip": np.tan(np.clip(dip, -np.arctan(STEEPEST), np.arctan(STEEPEST)))}
 
     def _maps(self, sections: npt.ArrayLike, *, both: bool = False) -> list[np.ndarray]:
-        """Return predictions at every second pixel, and features at every fourth and every second pixel.
+        """Return three maps: predictions at every second pixel, and features at every fourth and every second pixel.
 
         Results are averaged over sections and their mirror images. The sine of twice the dip angle, which changes its
         sign in the mirror image, is left out unless `both` is true.
@@ -120,13 +122,13 @@ class Encoder:
 
 @lru_cache(maxsize=2)
 def weights_digest(path: Path = WEIGHTS) -> str:
-    """Return the SHA-256 of the weights of a net; classes learnt on its features are valid for these weights only."""
+    """Return the SHA-256 of the weights of a net; mappers fitted to its features are valid for these weights only."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @lru_cache(maxsize=4)
 def session(path: str) -> Any:
-    """Open the net of an ONNX file with onnxruntime."""
+    """Return the onnxruntime session of the net in an ONNX file."""
     import onnxruntime
 
     wanted = ["CUDAExecutionProvider", "CPUExecutionProvider"]
@@ -135,7 +137,7 @@ def session(path: str) -> Any:
 
 
 def balanced(sections: np.ndarray) -> Array:
-    """Divide sections by the root mean square amplitude around every pixel, which removes gain within about 100 pixels.
+    """Divide sections by the root mean square amplitude within about 100 pixels, so that gain has no effect.
 
     Examples
     --------
@@ -151,13 +153,13 @@ def balanced(sections: np.ndarray) -> Array:
 
 
 def _padded(sections: np.ndarray, multiple: int) -> np.ndarray:
-    """Extend sections by mirroring at their ends until height and width are multiples of a number."""
+    """Extend sections by mirroring at their ends until height and width are multiples of `multiple`."""
     sides = [(0, -side % multiple) for side in sections.shape[1:]]
     return np.pad(sections, [(0, 0), *sides], mode="symmetric")
 
 
 def by_tiles(net: Callable[[Array], Sequence[Array]], x: Array) -> list[Array]:
-    """Apply a net to sections of shape (n, 1, height, width) tile by tile, with sufficient margins around each tile."""
+    """Apply a net to sections of shape (n, 1, height, width) in tiles with sufficient margins; join the results."""
     xp, rows = array_namespace(x), []
     for top in range(0, x.shape[2], TILE):
         tiles = []

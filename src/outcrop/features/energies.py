@@ -1,4 +1,4 @@
-"""Local energies of a section by wavelength, direction and scale, at grid points."""
+"""Local energies of a section at grid points, by wavelength, direction and width of smoothing."""
 
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ WAVELENGTHS = (4, 7, 12, 20)  # pixels
 N_DIRECTIONS = 8
 SMOOTHING = (5, 14)  # pixels: standard deviations of the Gaussians that average energies around a grid point
 STRIDE = 4  # pixels between grid points, the first at 2
-MARGIN = 24  # pixels mirrored around a section, so that its rim does not act as a reflector
+MARGIN = 24  # pixels mirrored around a section, so that its edge does not act as a reflector
 NODES = 64  # rows of grid points smoothed at once
 KEPT = Kept()  # cache: features of the most recent sections
 
@@ -26,7 +26,7 @@ def n_energies() -> int:
 
 
 def describe(sections: npt.ArrayLike) -> np.ndarray:
-    """Return log energies at grid points, for four wavelengths, eight directions and two scales.
+    """Return log energies at grid points, for four wavelengths, eight directions and two widths of smoothing.
 
     Parameters
     ----------
@@ -54,7 +54,10 @@ def describe(sections: npt.ArrayLike) -> np.ndarray:
 
 
 def padded(sections: npt.ArrayLike) -> tuple[np.ndarray, list[slice]]:
-    """Return sections around 0, mirrored at their rims to a size of fast Fourier transforms, and the slices inside."""
+    """Return sections minus 0.5, extended for fast Fourier transforms, and the slices of the original part.
+
+    The sections are mirrored at their edges; the slices cut the original rows and columns from the extended sections.
+    """
     x = np.asarray(sections, np.float32) - np.float32(0.5)
     sizes = x.shape[1:]
     full = [scipy.fft.next_fast_len(size + 2 * MARGIN) for size in sizes]
@@ -63,7 +66,7 @@ def padded(sections: npt.ArrayLike) -> tuple[np.ndarray, list[slice]]:
 
 
 def smoothed(x: np.ndarray, sigma: float) -> np.ndarray:
-    """Smooth stacks of rows by a Gaussian and return every second row; equal to `gaussian_filter` and `every_second`.
+    """Smooth along rows by a Gaussian and return every second row, as `gaussian_filter1d` and slicing would.
 
     Products with the non-zero blocks of a banded matrix are many times faster than a filter.
     """
@@ -75,7 +78,7 @@ def smoothed(x: np.ndarray, sigma: float) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _smoothing(n: int, sigma: float) -> list[tuple[slice, slice, np.ndarray]]:
-    """Return the blocks of a matrix that smooths n rows and keeps every second: output rows, input rows and weights."""
+    """Return the matrix that smooths n rows and keeps every second row, as blocks: output rows, input rows, weights."""
     reach = int(3 * sigma + 0.5)  # at which the Gaussian is cut off
     blocks = []
     for span in spans(-(-n // 2), NODES):
@@ -89,7 +92,10 @@ def _smoothing(n: int, sigma: float) -> list[tuple[slice, slice, np.ndarray]]:
 
 @lru_cache(maxsize=8)
 def _log_gabor(shape: tuple[int, int]) -> list[np.ndarray]:
-    """Return log-Gabor windows, each on one half plane, so that the modulus of the filtered section is its envelope."""
+    """Return log-Gabor filters in the frequency plane; the modulus of a filtered section is the envelope.
+
+    This holds because each filter is zero, or nearly zero, on one half of the plane.
+    """
     k1, k2 = scipy.fft.fftfreq(shape[0])[:, None], scipy.fft.fftfreq(shape[1])[None]
     radius, angle = np.hypot(k1, k2), np.arctan2(k1, k2)
     radius[0, 0] = 1
@@ -105,7 +111,7 @@ def _log_gabor(shape: tuple[int, int]) -> list[np.ndarray]:
 
 
 def stretched(values: Array, places: np.ndarray, axis: int) -> Array:
-    """Interpolate values, NumPy or torch, linearly along an axis at given places; constant beyond the ends.
+    """Interpolate values (NumPy or torch) linearly along an axis at the given positions; constant beyond the ends.
 
     Examples
     --------
@@ -122,14 +128,14 @@ def stretched(values: Array, places: np.ndarray, axis: int) -> Array:
 
 
 def halved(x: np.ndarray) -> np.ndarray:
-    """Return means of 2 x 2 pixels; an odd last row or column is repeated."""
+    """Return means of 2 x 2 pixels; the last row or column is repeated if their number is odd."""
     x = _even(x)
     total: np.ndarray = x[..., ::2, ::2] + x[..., 1::2, ::2] + x[..., ::2, 1::2] + x[..., 1::2, 1::2]
     return total / 4
 
 
 def every_second(x: np.ndarray) -> np.ndarray:
-    """Return every second pixel; an odd last row or column is repeated."""
+    """Return every second pixel of axes 1 and 2; the last row or column is repeated if their number is odd."""
     return _even(x)[:, 1::2, 1::2]
 
 

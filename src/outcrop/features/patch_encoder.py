@@ -1,7 +1,7 @@
 """Descriptors of whole patches by a small net that was pretrained on synthetic sections alone; see docs/retrieval.md.
 
-The weights are part of the package. Gain and polarity have no effect, for the same reasons as in `encoder`; mirroring,
-noise, phase and sampling have little effect, because training made the descriptors of such variants similar.
+The weights are part of the package. Gain and polarity have no effect, for the same reasons as in `encoder`. Mirroring,
+noise, phase and sampling have little effect, because the net was trained to give changed copies similar descriptors.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def describe(patches: np.ndarray, *, workers: int | None = None) -> np.ndarray:
     patches : array, shape (n, height, width)
         Values in [0, 1]; 32 x 32 or larger.
     workers : int, optional
-        Number of threads; all cores by default.
+        Number of threads; by default one per core.
 
     Returns
     -------
@@ -54,13 +54,13 @@ def describe_on_device(patches: Any) -> Any:
 
 
 def check_size(size: Sequence[int]) -> None:
-    """Refuse patches that are too small for the net."""
+    """Raise a ValueError if patches of this height and width are too small for the net."""
     if min(size) < SMALLEST:
         raise ValueError(f"Patches are {size[0]} x {size[1]}; the encoder needs {SMALLEST} x {SMALLEST} or more.")
 
 
 def _describe(patches: np.ndarray) -> np.ndarray:
-    """Return descriptors of patches, computed one by one, so that none depends on the other patches."""
+    """Return descriptors of patches, computed one by one, so that a descriptor depends on its patch only."""
     net = session(str(WEIGHTS))
     x = balanced(patches - np.float32(0.5))[:, None]
     return np.concatenate([net.run(None, {"patches": x[i : i + 1]})[0] for i in range(len(x))])

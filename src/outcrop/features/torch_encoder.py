@@ -1,4 +1,4 @@
-"""Run the pretrained encoder on a torch device, with the weights of the ONNX file that onnxruntime reads."""
+"""The pretrained encoder on a torch device, with the weights of the ONNX file that onnxruntime also reads."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ DTYPES: dict[int, np.dtype] = {
 
 
 class TorchNet:
-    """The U-Net of `pretraining.net`, its batch normalisation folded into the convolutions.
+    """The U-Net of `pretraining.net`, with batch normalisation included in the weights of the convolutions.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class TorchNet:
         self.stem, self.layers = weights[0], list(zip(weights[1::2], weights[2::2], strict=True))
 
     def __call__(self, x: Any) -> tuple[Any, Any, Any]:
-        """Return predictions at half, features at quarter and half of the resolution; see `pretraining.net.Net`."""
+        """Return predictions at half, and features at a quarter and at half resolution; see `pretraining.net.Net`."""
         functional, concatenate = self.torch.nn.functional, self.torch.cat
         layers = iter(self.layers)
 
@@ -70,7 +70,7 @@ class TorchNet:
 
 @lru_cache(maxsize=32)
 def torch_net(path: str, device: str) -> TorchNet:
-    """Return the net of a file on a device; it is opened once."""
+    """Return the net of an ONNX file on a device; each file is read once."""
     return TorchNet(path, device)
 
 
@@ -93,7 +93,7 @@ def initialisers(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def _fields(message: Any) -> dict[int, list[Any]]:
-    """Parse a protobuf message: field number -> values (integers or bytes)."""
+    """Parse a protobuf message; return a dict from field number to values (integers or bytes)."""
     found: dict[int, list[Any]] = {}
     at = 0
     while at < len(message):
@@ -108,7 +108,7 @@ def _fields(message: Any) -> dict[int, list[Any]]:
 
 
 def _number(message: Any, at: int) -> tuple[int, int]:
-    """Read a variable-length integer, seven bits per byte; return it and the position behind it."""
+    """Read a variable-length integer, seven bits per byte; return the integer and the position behind it."""
     value = shift = 0
     while True:
         byte, at = message[at], at + 1

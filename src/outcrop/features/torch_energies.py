@@ -1,4 +1,4 @@
-"""Energies of sections on a torch device; they differ from those of `energies.describe` by rounding alone."""
+"""Energies of sections on a torch device, equal to the results of `energies.describe` up to rounding errors."""
 
 from functools import lru_cache
 from typing import Any
@@ -50,7 +50,7 @@ def _windows(shape: tuple[int, int], device: str) -> list[Any]:
 
 @lru_cache(maxsize=64)
 def _smoothing(n: int, sigma: float, device: str) -> Any:
-    """Return the matrix that averages pairs of n values, smooths the means and keeps every second one."""
+    """Return the matrix that averages n values in pairs, smooths the means and keeps every second mean."""
     import torch
 
     even = np.pad(np.eye(n, dtype=np.float32), [(0, n % 2), (0, 0)], mode="edge")

@@ -1,4 +1,4 @@
-"""Run the pretrained patch encoder on a torch device, with the weights of the ONNX file that onnxruntime reads."""
+"""The pretrained patch encoder on a torch device, with the weights of the ONNX file that onnxruntime also reads."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ HALVED = (1, 3)  # layers before which the resolution is halved
 
 
 class TorchPatchNet:
-    """The net of `pretraining.patches` with the preparation of patches; batch normalisation is folded into layers.
+    """The net of `pretraining.patches` with the balancing of patches; its weights include batch normalisation.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class TorchPatchNet:
 
 
 def balanced(sections: Array) -> Array:
-    """Balance amplitudes as `encoder.balanced` does, in torch: window means as matrix products."""
+    """Balance amplitudes in torch as `encoder.balanced` does; window means are matrix products."""
     xp, square = array_namespace(sections), sections**2
     sums = [uniform_filter1d(np.eye(n), WINDOW, axis=0, mode="constant") for n in sections.shape[1:]]
     means = [constant(xp, x / x.sum(axis=1, keepdims=True), like=sections, dtype=sections.dtype) for x in sums]
@@ -65,5 +65,5 @@ def balanced(sections: Array) -> Array:
 
 @lru_cache(maxsize=32)
 def torch_patch_net(path: str, device: str) -> TorchPatchNet:
-    """Return the patch net of a file on a device; it is opened once."""
+    """Return the patch net of an ONNX file on a device; each file is read once."""
     return TorchPatchNet(path, device)

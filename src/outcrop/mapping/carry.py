@@ -2,10 +2,10 @@
 
 Two shifts map each sample of a line to a position on a confirmed line. The vertical shift aligns the traces of the two
 lines. The sideways shift follows the reflectors, because faults and flanks that cut reflectors move along strike; it is
-applied only near boundaries that cut reflectors. The distances to the classes of the confirmed line are read at these
-positions and interpolated between the confirmed lines on both sides. Boundaries are more uncertain where the confirmed
-lines are farther away and where the vertical shift varies more; there the learner has more weight. In a survey that is
-not layered, boundaries of structures change faster from line to line.
+applied only near boundaries that cut reflectors. At these positions the distance to each class of the confirmed line is
+read. The distances from the confirmed lines on both sides are interpolated. Boundaries are more uncertain where the
+confirmed lines are farther away and where the vertical shift varies more; there the learner, which labels lines from
+features, has more weight. In a survey that is not layered, boundaries of structures change faster from line to line.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ LARGEST_SHIFT = 20  # samples
 LARGEST_MOVE = 6  # grid points sideways
 LEAST_SHIFT, LEAST_MOVE = 4, 2  # limits next to a confirmed line; they grow by one every 25 m and 100 m
 BEND, JUMP = 1.0, 8.0  # cost of a change of the shift by one step between neighbours, and of a larger change
-SIDEWAYS = 50.0  # m times cost of a move by one grid point; divided by the distance of the lines
+SIDEWAYS = 50.0  # cost of a move by one grid point, times the distance between the lines in m
 OUTLIER = 4.0  # upper limit of a squared difference of balanced amplitudes
 OUTLIER_SIDEWAYS = 9.0  # upper limit of a squared difference of predictions, in units of the variance within classes
 BOUNDARY = 8  # samples and traces by which labels are moved to find boundaries that cut reflectors
@@ -37,7 +37,7 @@ BLUR = 0.1  # pixels: uncertainty of a boundary 100 m from a confirmed line
 BLUR_RISE = 1000.0  # m at which this uncertainty is twice its linear extrapolation
 ROUGH = 0.5  # pixels added where the shift has a standard deviation of one sample; grows with its square
 WIDEST_BLUR = 4.0  # pixels; beyond it the weight of the learner grows instead
-LEARNER = 0.1  # exponent of the learner's shares next to a confirmed line
+LEARNER = 0.1  # exponent of the learner's class shares next to a confirmed line
 LEARNER_FAR = 4000.0  # m over which this exponent rises to 1
 STRUCTURES = 200.0  # m at which structures that cut layers are as uncertain as layer boundaries at twice the distance
 LEAST_SHARE = 0.02  # added to the learner's share of each class
@@ -45,7 +45,7 @@ WIDEST = 64.0  # pixels: upper limit of distances to a class
 
 
 class ConfirmedLine(NamedTuple):
-    """Data of a confirmed line that carrying its labels needs, about three bytes a sample."""
+    """Data of a confirmed line from which its labels are carried, about three bytes a sample."""
 
     section: npt.NDArray[np.uint8]  # (n_samples, n_traces), 255 for amplitude 1
     codes: npt.NDArray[np.uint8]  # (n_samples, n_traces): i + 1 for class i, 0 where the sample is not confirmed
@@ -59,22 +59,22 @@ class Carried(NamedTuple):
     distance: Floats  # (n_samples, n_traces, n_classes): pixels to each class
     blur: Floats  # (n_samples, n_traces): uncertainty of the boundaries, pixels
     known: Floats  # (n_samples, n_traces): 1 where labels were carried, 0 where they were not
-    metres: float  # distance to the confirmed line; between two lines, smaller than to either
+    metres: float  # distance to the confirmed line; with a line on either side, 1 / (1 / first + 1 / second)
     layered: bool  # whether the survey is layered
 
     def pooled(self, shares: Floats) -> Floats:
-        """Pool the shares of a learner with the carried labels.
+        """Return class shares that combine the shares of a learner with the carried labels.
 
         Parameters
         ----------
         shares : array, shape (n_samples, n_traces, n_classes)
-            Shares of the learner; they sum to 1.
+            Share of the learner's votes for each class; the shares of a sample sum to 1.
 
         Notes
         -----
-        Shares are proportional to :math:`s^{k} \\exp(-d / b)` with the learner's share s, the distance d to the class
-        and the blur b. The exponent k rises from 0.1 next to a confirmed line to 1 far away. Where the blur is wider
-        than 4 pixels, k grows up to 1 before b grows further.
+        The result is proportional to :math:`s^{k} \\exp(-d / b)` with the learner's share s of a class, the distance d
+        to the class and the blur b. The exponent k rises from 0.1 next to a confirmed line to 1 far away. Where the
+        blur is wider than 4 pixels, k grows up to 1 before b grows further.
         """
         metres = counted_metres(self.metres, self.layered)
         exponent = np.float32(LEARNER + (1 - LEARNER) * (1 - np.exp(-((metres / LEARNER_FAR) ** 2))))
@@ -89,14 +89,14 @@ class Carried(NamedTuple):
 
 
 def confirmed_line(section: npt.ArrayLike, nodes: Nodes, codes: npt.ArrayLike) -> ConfirmedLine:
-    """Return the data of a confirmed line that carrying its labels needs.
+    """Return the data of a confirmed line from which its labels are carried.
 
     Parameters
     ----------
     section : array, shape (n_samples, n_traces)
         Amplitudes in [0, 1].
     nodes : Nodes
-        Grid points of this section.
+        Features at the grid points of this section.
     codes : array of uint8, shape (n_samples, n_traces)
         ``i + 1`` for class i, 0 where the sample is not confirmed.
     """
@@ -118,21 +118,21 @@ def carry(
     *,
     layered: bool = False,
 ) -> Carried | None:
-    """Carry labels to a line from the nearest confirmed line on either side; None where none is within 6 km.
+    """Carry labels to a line from the nearest confirmed line on either side; None without one within 6 km.
 
     Parameters
     ----------
     confirmed : mapping
-        Position along the survey in metres -> confirmed line.
+        From position along the survey in metres to confirmed line.
     section : array, shape (n_samples, n_traces)
-        Amplitudes in [0, 1].
+        Section of the line that receives the labels; amplitudes in [0, 1].
     nodes : Nodes
-        Grid points of this section.
+        Features at the grid points of this section.
     place : float
-        Position of this line, in metres.
+        Position of this line along the survey, in metres.
     n_classes : int
     layered : bool
-        Whether classes end at reflectors; boundaries that cut reflectors change faster along a survey.
+        Whether classes end at reflectors. Otherwise their boundaries change faster from line to line.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def carry(
 
 
 def _blended(parts: list[Carried]) -> Carried:
-    """Average labels carried from both sides, with weights that interpolate boundaries linearly."""
+    """Average the labels carried from both sides; the weights interpolate the boundaries linearly between the lines."""
     if len(parts) == 1:
         return parts[0]
     metres = 1 / sum(1 / part.metres for part in parts)
@@ -184,7 +184,7 @@ def _from_line(
 
 
 def counted_metres(metres: float, layered: bool) -> float:
-    """Return the distance at which layer boundaries are as uncertain as the boundaries of this survey at `metres`.
+    """Return the distance at which layer boundaries would be as uncertain as this survey's boundaries are at `metres`.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def balanced(section: Floats) -> Floats:
 
 
 def vertical_shift(source: Floats, target: Floats, metres: float) -> tuple[Floats, Floats]:
-    """Return the samples by which a line lies lower than a confirmed line, and the local spread of this shift.
+    """Return by how many samples reflectors lie lower than on a confirmed line, and the uncertainty of this shift.
 
     Parameters
     ----------
@@ -213,12 +213,18 @@ def vertical_shift(source: Floats, target: Floats, metres: float) -> tuple[Float
     metres : float
         Distance between the two lines.
 
+    Returns
+    -------
+    shift, spread : array, shape (n_samples, n_traces)
+        In samples.
+
     Notes
     -----
-    Semi-global matching [1]_: squared differences are summed along paths on both axes, with a cost for changes of the
-    shift, and the shift with the smallest sum is taken. A local average of it is weighted by the squared correlation of
-    the aligned lines; it is 0 where nothing matches. The root mean square difference from this average measures the
-    uncertainty of the shift; where lines match it is below one sample, at any noise level.
+    Semi-global matching [1]_ sums squared differences along paths on both axes, with a cost for changes of the shift,
+    and chooses the shift with the smallest sum. `shift` is the local average of the chosen shifts, weighted by the
+    squared correlation of the aligned lines; it is 0 where the lines do not match. `spread` is the root mean square
+    difference between the chosen shifts and this average; where the lines match it is below one sample, at any noise
+    level.
 
     .. [1] H. Hirschmüller, Stereo processing by semiglobal matching and mutual information, IEEE TPAMI 30, 2008.
     """
@@ -244,22 +250,26 @@ def matching(source: Floats, target: Floats, width: tuple[float, float]) -> Floa
 
 
 def sideways_move(line: ConfirmedLine, nodes: Nodes, shift: Floats, metres: float) -> Floats:
-    """Return the grid points by which structures lie farther right than on a confirmed line, along the reflectors.
+    """Return by how many grid points structures lie farther right, along the reflectors, than on a confirmed line.
 
     Parameters
     ----------
     line : ConfirmedLine
     nodes : Nodes
-        Grid points of the other line.
+        Features at the grid points of the other line.
     shift : array, shape (n_samples, n_traces)
-        Vertical shift of the other line.
+        Vertical shift of the other line, from `vertical_shift`.
     metres : float
         Distance between the lines.
 
+    Returns
+    -------
+    move : array, shape (rows, columns)
+
     Notes
     -----
-    The predictions of the encoder are compared on the discriminant axes of the classes of the confirmed line, scaled to
-    unit variance within classes.
+    Grid points of the two lines are compared by the encoder's predictions. These are projected on the discriminant axes
+    of the confirmed line's classes and scaled to unit variance within classes.
     """
     source, target = _discriminants(line, nodes)
     rows, columns = _grid(nodes.dips.shape)
@@ -273,7 +283,7 @@ def sideways_move(line: ConfirmedLine, nodes: Nodes, shift: Floats, metres: floa
 
 
 def places(shift: Floats, move: Floats, dips: Floats) -> tuple[Floats, Floats]:
-    """Return the row and column on the confirmed line of every sample of a line, from its shift and its move."""
+    """Return rows and columns on the confirmed line for every sample of another line, from its shift and move."""
     fine = upsample(np.stack([STRIDE * move, _smooth(dips, (2, 2))], axis=-1)[None], shift.shape)[0]
     rows, columns = _grid(shift.shape)
     rows, columns = rows - fine[..., 1] * fine[..., 0], columns - fine[..., 0]
@@ -281,7 +291,7 @@ def places(shift: Floats, move: Floats, dips: Floats) -> tuple[Floats, Floats]:
 
 
 def class_distances(codes: npt.NDArray[np.uint8], n_classes: int) -> Floats:
-    """Return the distance in pixels to each class, at most 64, shape (n_samples, n_traces, n_classes).
+    """Return the distance from each sample to each class in pixels, at most 64, shape (n_samples, n_traces, n_classes).
 
     Examples
     --------
@@ -295,7 +305,7 @@ def class_distances(codes: npt.NDArray[np.uint8], n_classes: int) -> Floats:
 
 
 def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
-    """Project the predictions of a confirmed line and of another line on the discriminant axes of the classes."""
+    """Project the predictions of both lines on the discriminant axes of the confirmed line's classes."""
     source, target = line.predictions.astype(np.float32), nodes.predictions
     codes = _at_nodes(line.codes)
     mean = source.mean(axis=(0, 1))
@@ -313,10 +323,10 @@ def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
 
 
 def _crossing(line: ConfirmedLine) -> Floats:
-    """Return the share of the boundaries around each grid point of a confirmed line that cut reflectors.
+    """Return which share of the class boundaries around each grid point of a confirmed line cuts reflectors.
 
-    Labels are moved along the reflectors and, by the same distance, vertically. If the boundary of two classes follows
-    reflectors, the move along them changes few samples; if it cuts reflectors, both moves change about as many.
+    Labels are moved along the reflectors and, by the same distance, vertically. If a boundary follows the reflectors,
+    the move along the reflectors changes few samples; if it cuts reflectors, both moves change about as many samples.
     """
     codes = line.codes.astype(np.intp)
     dips = upsample(_smooth(line.dips.astype(np.float32), (2, 2))[None, ..., None], codes.shape)[0, ..., 0]
@@ -377,7 +387,7 @@ def _at(values: Floats, rows: Floats, columns: Floats) -> Floats:
 
 @numba.njit(nogil=True, cache=True)
 def sampled(values, rows, columns):  # type: ignore[no-untyped-def]
-    """Interpolate values of shape (n_rows, n_columns, n) linearly; repeat the edge values beyond the rim."""
+    """Interpolate values of shape (n_rows, n_columns, n) linearly at rows and columns; repeat edge values outwards."""
     height, width, n = values.shape
     out = np.empty((*rows.shape, n), np.float32)
     for i in range(rows.shape[0]):
@@ -396,7 +406,7 @@ def sampled(values, rows, columns):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _vertical_costs(source, target, most):  # type: ignore[no-untyped-def]
-    """Return squared differences of two sections at shifts from -most to most, (n_samples, n_traces, n_shifts)."""
+    """Return squared differences of sections at shifts from -most to most, shape (n_samples, n_traces, n_shifts)."""
     n_samples, n_traces = target.shape
     out = np.empty((n_samples, n_traces, 2 * most + 1), np.float32)
     for i in range(n_samples):
@@ -409,7 +419,7 @@ def _vertical_costs(source, target, most):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _sideways_costs(source, target, dips, most):  # type: ignore[no-untyped-def]
-    """Return squared distances of features at moves from -most to most along reflectors, (rows, columns, n_moves)."""
+    """Return squared feature distances at moves from -most to most along reflectors, shape (rows, columns, n_moves)."""
     n_rows, n_columns, n = target.shape
     out = np.empty((n_rows, n_columns, 2 * most + 1), np.float32)
     for i in range(n_rows):
@@ -429,7 +439,7 @@ def _sideways_costs(source, target, dips, most):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _cheapest(costs, bend, jump):  # type: ignore[no-untyped-def]
-    """Return the shift with the smallest path cost summed over four directions, to a fraction of a step."""
+    """Return the shift with the smallest path cost, summed over four directions and refined to a fraction of a step."""
     height, width, n = costs.shape
     bend, jump = np.float32(bend), np.float32(jump)
     total = np.zeros_like(costs)

@@ -1,4 +1,4 @@
-"""From class scores to labels and confidence: the rule that all mappers share.
+"""Labels and confidence from class scores, by the rule that all mappers share.
 
 Scores are real numbers >= 0 of shape (n_patches, height, width, n_classes), NumPy or torch. Labels are uint8 codes:
 0 is `uncertain`, ``i + 1`` the class of ``scores[..., i]``. Every function treats patches one by one, so blocks may
@@ -20,7 +20,7 @@ BACKGROUNDS = (
 
 
 def labelled(codes: Array) -> Array:
-    """Return where the codes of a label volume name a class.
+    """Return a mask of the samples of a label volume that have a class, not the code 0 or 255.
 
     Examples
     --------
@@ -31,9 +31,10 @@ def labelled(codes: Array) -> Array:
 
 
 def as_codes(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
-    """Convert codes of a label volume to uint8: NaN becomes 0, not labelled; -1 (SEG-Y of signed bytes) 255, uncertain.
+    """Convert codes of a label volume to uint8.
 
-    Other values below 0 or above 255, and fractions, are refused, because they would become the code of another class.
+    NaN becomes 0, `not labelled`. -1, as SEG-Y files of signed bytes store 255, becomes 255, `uncertain`. Other values
+    below 0 or above 255, and fractions, raise a ValueError, because they would become the code of another class.
 
     Examples
     --------
@@ -47,7 +48,7 @@ def as_codes(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     values = np.where(values == -1, np.float32(UNCERTAIN), values)
     wrong = (values < 0) | (values > UNCERTAIN) | (values != np.rint(values))
     if wrong.any():
-        raise ValueError(f"The labels hold code {values[wrong].flat[0]:g}; give whole codes from 0 to {UNCERTAIN}.")
+        raise ValueError(f"The labels contain code {values[wrong].flat[0]:g}; give whole codes from 0 to {UNCERTAIN}.")
     return values.astype(np.uint8)
 
 
@@ -58,7 +59,8 @@ def find_background(classes: Iterable[str], background: str | None = None) -> st
     ----------
     classes : sequence of str
     background : str, optional
-        Name, which must be among the classes; by default the first of `BACKGROUNDS` among them, upper or lower case.
+        Its name, if given; it must be one of the classes. By default the first name of `BACKGROUNDS` that is one of the
+        classes, in upper or lower case.
 
     Examples
     --------
@@ -68,16 +70,23 @@ def find_background(classes: Iterable[str], background: str | None = None) -> st
     names = [str(name) for name in classes]
     if background is not None:
         if background not in names:
-            raise ValueError(f"background is {background!r}, which is no class; choose one of {', '.join(names)}.")
+            raise ValueError(f"background is {background!r}, which is not a class; choose one of {', '.join(names)}.")
         return str(background)
     by_lower = {name.lower(): name for name in reversed(names)}
     return next((by_lower[name] for name in BACKGROUNDS if name in by_lower), None)
 
 
 def winner(scores: Array) -> tuple[Array, Array]:
-    """Return label code and score of the winning class of every pixel; the first class wins a tie.
+    """Return codes and scores of the class with the highest score at every pixel; the first class wins a tie.
 
-    The score of the winner is the paper's confidence (eq. 9), a raw magnitude that grows with the amplitude.
+    The highest score is the paper's confidence (eq. 9), a raw magnitude that grows with the amplitude.
+
+    Returns
+    -------
+    codes : uint8 array
+        Shape of the scores without the last axis.
+    best : array
+        The same shape.
 
     Examples
     --------
@@ -98,9 +107,9 @@ def winner(scores: Array) -> tuple[Array, Array]:
 
 
 def confidence(scores: Array) -> Array:
-    """Return the share of the winning class in all the evidence of a pixel, between 0 and 1.
+    """Return the highest class score at every pixel as a share of the sum of all class scores, between 0 and 1.
 
-    Where the scores are probabilities, it is a probability: 1 where a single class has evidence, one half where two
+    If the scores are probabilities, the share is a probability: 1 where a single class has evidence, one half where two
     classes tie, 1 / n_classes where all classes tie, and 0 where no class has evidence. It does not depend on the
     amplitude of the patch. A rescaled share or a margin would fill [0, 1] evenly, but could not be calibrated against
     the accuracy of the labels.
@@ -119,7 +128,7 @@ def confidence(scores: Array) -> Array:
 def label(
     scores: Array, *, confident: Array = None, smooth: Callable[[Array], Array] | None = None, order: str = "paper"
 ) -> Array:
-    """Label every pixel: the winning class, `uncertain` where not confident, smoothed.
+    """Give every pixel the class with the highest score, or `uncertain` where not confident, and smooth the labels.
 
     Parameters
     ----------
@@ -129,8 +138,8 @@ def label(
     smooth : callable, optional
         `median_filter` or `majority_filter`.
     order : {"paper", "published"}
-        The paper removes uncertain pixels and then smooths, so that small holes close; the authors' released code
-        smooths first, so that every unsure pixel ends as `uncertain`.
+        Of the two steps: `paper` removes uncertain pixels and then smooths, so that small holes close; `published`, the
+        authors' released code, smooths first, so that every unsure pixel ends as `uncertain`.
 
     Returns
     -------
@@ -170,7 +179,9 @@ def median_filter(labels: Array) -> Array:
 
 
 def majority_filter(labels: Array) -> Array:
-    """Return the most frequent label in 3x3 neighbourhoods, edge pixels repeated; on a tie a pixel keeps its label.
+    """Return the most frequent label in the 3x3 neighbourhood of every pixel; on a tie a pixel keeps its label.
+
+    Edge pixels are repeated outwards.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Correction by strokes: residuals of the votes at painted grid points, interpolated to similar or nearby samples.
+"""Correction of votes by strokes, at the painted grid points and at similar or nearby samples.
 
-A Gaussian process with mean 0 is fitted to the difference between the painted classes and the votes before the strokes.
+A Gaussian process with mean 0 is fitted to the residuals: painted classes minus the votes without the strokes.
 On lines without strokes, its kernel compares features alone. On painted lines a second process is used, whose kernel
 also links nearby samples with less similar features. Samples unlike all painted samples keep their votes.
 """
@@ -24,7 +24,7 @@ N_PLACES = 3  # last columns of the compared points: line, trace and sample
 class Correction(NamedTuple):
     """Residuals of votes, interpolated between painted grid points."""
 
-    painted: Floats  # (n, n_features + 3): features in widths of the kernel; line, trace and sample
+    painted: Floats  # (n, n_features + 3): features, divided by the width of the kernel; line, trace and sample
     weights: Floats  # (n, n_classes), for lines without strokes
     line_weights: Floats  # (n, n_classes), for painted lines
 
@@ -36,14 +36,14 @@ class Correction(NamedTuple):
         return added
 
     def without_places(self) -> "Correction":
-        """Return the same correction for another survey: by features alone, without positions."""
+        """Return the same correction without positions, which acts by features alone, for another survey."""
         elsewhere = self.painted.copy()
         elsewhere[:, -N_PLACES:] = np.inf
         return self._replace(painted=elsewhere)
 
 
 def with_places(features: Floats, line: float | None, rows: npt.ArrayLike, columns: npt.ArrayLike) -> Floats:
-    """Append line, trace and sample of grid points to their features; without a line, the line is infinity."""
+    """Append line, trace and sample of grid points to their features; None as line is stored as infinity."""
     places = np.empty((*features.shape[:-1], N_PLACES), np.float32)
     places[..., 0] = np.inf if line is None else line
     places[..., 1], places[..., 2] = columns, rows
@@ -51,7 +51,7 @@ def with_places(features: Floats, line: float | None, rows: npt.ArrayLike, colum
 
 
 def _similarity(these: Floats, those: Floats) -> tuple[Floats, Floats]:
-    """Return the similarity of points by features, and by features and distance on one line, each between 0 and 1."""
+    """Return two similarities of points, from 0 to 1: by features, and by features and distance on the same line."""
     unlike = _squares(these[:, :-N_PLACES], those[:, :-N_PLACES])
     near = np.zeros_like(unlike)
     lines = those[:, -N_PLACES]
@@ -74,7 +74,7 @@ def fit_correction(points: Floats, residuals: Floats) -> Correction:
     Parameters
     ----------
     points : array, shape (n, n_features + 3)
-        From `with_places`, with features in widths of the kernel.
+        From `with_places`, with features divided by the width of the kernel.
     residuals : array, shape (n, n_classes)
 
     Examples

@@ -6,14 +6,14 @@ Follows Alaudah, Alfarraj and AlRegib, GEOPHYSICS 84(1), 2019, in the paper's sy
 X      (n_pixels, n_patches)           one vectorised patch per column
 W      (n_pixels, n_atoms)             one atom per column; atoms of a class stand side by side
 H      (n_atoms, n_patches)            coefficients
-A      W^T X;  S = W^T W;  G = H H^T   the products that the updates and the objective share
+A      W^T X;  S = W^T W;  G = H H^T   products used by the updates and by the objective
 =====  ==============================  ================================================================
 
 The objective, with gamma the orthogonality, lambda1 the atom penalty and lambda2 the coefficient penalty, is::
 
     F(W, H) = ||X - W H||^2 + gamma ||H H^T - I||^2 + lambda1 ||W||^2 + lambda2 ||H||^2,    W, H >= 0
 
-Where pixels were painted by hand, F also holds ``paint`` times the squared evidence of wrong classes on those pixels.
+If pixels were painted by hand, F also contains ``paint`` times the squared evidence of wrong classes on these pixels.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,12 +44,12 @@ class Variant(NamedTuple):
     """Differences between the paper, the authors' released code and the exact gradient of F."""
 
     pull: int  # multiple of gamma H in the numerator of the H update
-    push: int  # multiple of gamma H H^T H in its denominator
+    push: int  # multiple of gamma H H^T H in the denominator of the H update
     root: bool  # cubic-root rule, which never raises F, instead of the ratio rule
     normalise: bool  # unit rows of H and columns of W after every iteration, smoothed class scores
     iterations: int
-    threshold: float  # of the confidence as the variant defines it
-    order: str  # of threshold and median filter
+    threshold: float  # lower limit of the confidence, as the variant defines confidence
+    order: str  # which comes first, the threshold or the median filter: see `confidence.label`
 
 
 VARIANTS = {
@@ -62,15 +62,15 @@ VARIANTS = {
 
 
 class Paint(NamedTuple):
-    """Pixels labelled by hand: the patches that have some, and the pixels on which each class would be wrong."""
+    """Pixels labelled by hand, as masks of the pixels on which each class is wrong."""
 
-    columns: Array  # positions of the painted patches
-    wrong: list[Array]  # one (n_pixels, n_painted) array of 0 and 1 per class
+    columns: Array  # positions of the patches with painted pixels
+    wrong: list[Array]  # per class, (n_pixels, n_painted): 1 where a pixel was painted as another class, else 0
     groups: list[slice]  # one slice of atoms per class
 
 
 class _Factors(NamedTuple):
-    """W and H with their products, see the module's legend."""
+    """W and H with their products A, S and G, as in the table of the module's docstring."""
 
     W: Array
     H: Array
@@ -80,7 +80,7 @@ class _Factors(NamedTuple):
 
 
 def objective(X: Array, W: Array, H: Array, *, penalties: Penalties = PENALTIES, paint: Paint | None = None) -> Array:
-    """Return the objective F, the part that the W update lowers and the part that the H update lowers.
+    """Return three numbers: the objective F, its part that the W update lowers, and its part that the H update lowers.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def objective(X: Array, W: Array, H: Array, *, penalties: Penalties = PENALTIES,
 def _evaluator(
     X: Array, n_atoms: int, penalties: Penalties, paint: Paint | None
 ) -> Callable[[_Factors, list[Array]], Array]:
-    """Return the objective as a function of the factors and the evidence on painted pixels."""
+    """Return a function that computes the objective from the factors and the evidence on painted pixels."""
     xp = array_namespace(X)
     gamma, lambda1, lambda2, charge = penalties
     charges = [] if paint is None else [charge] * len(paint.groups)
@@ -127,7 +127,7 @@ def _evaluator(
 
 
 def _painted_misfit(W: Array, H: Array, paint: Paint | None, rows: slice = slice(None)) -> list[Array]:
-    """Return the evidence of every class on pixels painted as another: one (n_rows, n_painted) array per class."""
+    """Return, per class, its evidence on pixels painted as another class: arrays of shape (n_rows, n_painted)."""
     if paint is None:
         return []
     return [
@@ -137,14 +137,14 @@ def _painted_misfit(W: Array, H: Array, paint: Paint | None, rows: slice = slice
 
 
 def _row_blocks(x: Array) -> list[slice]:
-    """Return slices of rows whose temporary arrays fit the cache of a CPU; one slice of all rows on an accelerator."""
+    """Return slices of rows, small enough for the cache of a CPU; one slice of all rows on an accelerator."""
     n_rows, n_columns = x.shape
     size = max(256, 2**20 // n_columns) if on_cpu(x) else n_rows
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
 def update_atoms(X: Array, W: Array, H: Array, G: Array, *, penalties: Penalties, paint: Paint | None = None) -> Array:
-    """Take one multiplicative step of W, in place (the paper's eq. WMUR); G is H H^T + lambda1 I."""
+    """Apply one multiplicative update to W in place (the paper's eq. WMUR) and return W; G is H H^T + lambda1 I."""
     xp = array_namespace(W)
     for rows in _row_blocks(W):
         target = X[rows, :] @ H.T
@@ -163,10 +163,10 @@ def update_atoms(X: Array, W: Array, H: Array, G: Array, *, penalties: Penalties
 def update_coefficients(
     A: Array, S: Array, H: Array, G: Array, *, variant: Variant, penalties: Penalties, painted_misfit: Array = None
 ) -> Array:
-    """Take one multiplicative step of H (the paper's eq. HMUR, or the cubic-root rule).
+    """Return H after one multiplicative update (the paper's eq. HMUR, or the cubic-root rule).
 
-    A is W^T X, S is W^T W + lambda2 I, G is H H^T; `painted_misfit` is W^T times the evidence of wrong classes on
-    pixels, in the shape of H.
+    A is W^T X, S is W^T W + lambda2 I, G is H H^T; `painted_misfit`, in the shape of H, is W^T times the evidence of
+    wrong classes on painted pixels.
 
     Notes
     -----
@@ -214,7 +214,7 @@ def factorise(
     paint: Paint | None = None,
     accelerate: bool = False,
 ) -> Iterator[tuple[Array, Array, Array]]:
-    """Factorise X into W H; yield W, H and the `objective` at the start and after every iteration, without end.
+    """Factorise X into W H; yield (W, H, `objective`) at the start and after every iteration, without end.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def factorise(
 
 
 def _plain(X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None) -> Iterator[_Factors]:
-    """Iterate a variant: one step of W and one of H each."""
+    """Iterate a variant without extrapolation: one update of W and one of H in each iteration."""
     while True:
         yield factors
         factors = _iterate(X, factors, rule, penalties, paint)
@@ -254,12 +254,12 @@ def _plain(X: Array, factors: _Factors, rule: Variant, penalties: Penalties, pai
 def _accelerated(
     X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None
 ) -> Iterator[_Factors]:
-    """Iterate with extrapolation: each iteration starts ahead of the last factors, in the direction of their change.
+    """Iterate with extrapolation: start each iteration ahead of the last factors, in the direction of their change.
 
-    The step of H is repeated, because its costly products are reused, and follows the root rule, which has the fixed
-    points of the ratio rule without oscillations. If an iteration raises the objective of the rule (F with push / 2
-    times gamma), it is repeated from the last factors without extrapolation. H takes ten steps before the first step of
-    W, because a random H would spoil the atoms.
+    H is updated several times in each iteration, because its costly products are reused, and by the root rule, which
+    has the fixed points of the ratio rule without oscillations. If an iteration raises the objective of the rule (F
+    with push / 2 times gamma), it is repeated from the last factors without extrapolation. H is updated ten times
+    before the first update of W, because a random H would spoil the atoms.
     """
     xp = array_namespace(X)
     rule = rule._replace(root=True)
@@ -287,14 +287,14 @@ def _accelerated(
 def _iterate(
     X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None, *, steps: int = 1
 ) -> _Factors:
-    """Take one step of W, in place, and `steps` steps of H."""
+    """Return the factors after one update of W, in place, and `steps` updates of H."""
     W, H, _, _, G = factors
     W = update_atoms(X, W, H, _with_ridge(G, penalties.atoms), penalties=penalties, paint=paint)
     return _settle(_Factors(W, H, W.T @ X, W.T @ W, G), steps, rule, penalties, paint)
 
 
 def _settle(factors: _Factors, steps: int, rule: Variant, penalties: Penalties, paint: Paint | None) -> _Factors:
-    """Take `steps` steps of H."""
+    """Return the factors after `steps` updates of H."""
     W, H, A, S, G = factors
     gram = _with_ridge(S, penalties.coefficients)
     for _ in range(steps):
@@ -315,14 +315,14 @@ def _scaled_eye(xp: Any, n: int, dtype: Any, device: Any, scale: float) -> Array
 
 
 def _inverse_norms(gram: Array) -> Array:
-    """Return the inverse of the norms whose squares are on the diagonal; 1 where the norm is 0."""
+    """Return the inverse of the norms whose squares are on the diagonal of `gram`; 1 where a norm is 0."""
     xp = array_namespace(gram)
     squares = xp.linalg.diagonal(gram)
     return 1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
 
 
 def _pull(W: Array, H: Array, paint: Paint | None) -> Array:
-    """Return W^T times the evidence of wrong classes, in the columns of the painted patches."""
+    """Return W^T times the evidence of wrong classes on painted pixels, in the shape of H; None without `paint`."""
     if paint is None:
         return None
     xp = array_namespace(H)

@@ -1,4 +1,4 @@
-"""Extremely random trees as plain arrays: grown by scikit-learn, saved without pickle."""
+"""Forest of extremely randomised trees, grown by scikit-learn and kept as plain arrays, saved without pickle."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 N_TREES = 60
-SMALLEST_LEAF = 4  # samples
+SMALLEST_LEAF = 4  # grid points
 TRIED = 0.2  # share of the features that are tried at each split
 
 
@@ -17,11 +17,20 @@ class Forest(NamedTuple):
     left: npt.NDArray[np.int32]  # (n_nodes,)
     right: npt.NDArray[np.int32]
     feature: npt.NDArray[np.int32]
-    threshold: npt.NDArray[np.float64]  # samples whose feature is at most this go left
+    threshold: npt.NDArray[np.float64]  # rows of features with at most this value go left
     share: npt.NDArray[np.float32]  # (n_nodes, n_classes)
 
     def shares(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return the mean share of every class in the leaves that samples reach, shape (n_samples, n_classes)."""
+        """Return the share of every class in the leaves that each row of features reaches, averaged over the trees.
+
+        Parameters
+        ----------
+        features : array, shape (n, n_features)
+
+        Returns
+        -------
+        array, shape (n, n_classes)
+        """
         total = np.zeros((len(features), self.share.shape[1]), np.float32)
         samples = np.arange(len(features))
         for root in self.roots:
@@ -38,13 +47,13 @@ class Forest(NamedTuple):
 def grow_forest(
     features: npt.NDArray[np.float32], labels: npt.NDArray[np.intp], n_classes: int, *, random_state: int = 0
 ) -> Forest:
-    """Grow trees on labelled samples; all classes have equal weight, however many samples they have.
+    """Grow trees on features with known classes; all classes have equal weight, however many rows they have.
 
     Parameters
     ----------
-    features : array, shape (n_samples, n_features)
-    labels : array, shape (n_samples,)
-        From 0 to n_classes - 1; classes without samples get no share.
+    features : array, shape (n, n_features)
+    labels : array, shape (n,)
+        Class of each row, from 0 to n_classes - 1; a class without a row gets share 0.
     n_classes : int
     random_state : int
 

@@ -1,4 +1,4 @@
-"""Validation of the inputs of `fit`."""
+"""Validation of the arguments with which mappers are fitted."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ from outcrop.arrays import Array, array_namespace, as_floats, constant, to_numpy
 
 
 def check_patches(patches: Array) -> tuple[Array, Any]:
-    """Return patches as floats and their namespace; refuse invalid patches with a ValueError."""
+    """Return patches as floats and their array library; raise a ValueError if they are invalid."""
     patches, xp = as_floats(patches)
     if patches.ndim != 3 or 0 in patches.shape or patches.shape[1] * patches.shape[2] < 2:
         raise ValueError(
             f"Patches have shape {tuple(patches.shape)}; give a non-empty stack (n_patches, height, width)."
         )
     if not xp.all(xp.isfinite(patches)):
-        raise ValueError("Patches hold NaN or infinite values; fill missing samples or leave those patches out.")
+        raise ValueError("Patches contain NaN or infinite values; fill missing samples or leave these patches out.")
     if xp.any(patches < 0):
         raise ValueError(f"Patches go down to {float(xp.min(patches)):g}; scale amplitudes to [0, 1] first.")
     return patches, xp
 
 
 def class_codes(classes: npt.ArrayLike, *, n_patches: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return class names in order of first appearance, and the position of every patch's class among them.
+    """Return the class names in order of first appearance, and for every patch the position of its class among them.
 
     Examples
     --------
@@ -42,12 +42,12 @@ def class_codes(classes: npt.ArrayLike, *, n_patches: int) -> tuple[np.ndarray, 
 
 
 def check_masks(masks: Array | None, patches: Array, *, n_classes: int) -> Array | None:
-    """Return painted pixels as uint8 on the device of the patches, or None without any."""
+    """Return codes of painted pixels as uint8 on the device of the patches, or None if no pixel is painted."""
     if masks is None:
         return None
     masks = to_numpy(masks)
     if masks.shape != tuple(patches.shape):
         raise ValueError(f"masks has shape {masks.shape} and patches {tuple(patches.shape)}; give one code per pixel.")
     if masks.dtype.kind not in "iub" or masks.min() < 0 or masks.max() > n_classes:
-        raise ValueError(f"masks holds values outside 0 to {n_classes}; use 0 for unknown and i + 1 for classes_[i].")
+        raise ValueError(f"masks contains values outside 0 to {n_classes}; use 0 for unknown, i + 1 for classes_[i].")
     return constant(array_namespace(patches), masks.astype("u1"), like=patches) if masks.any() else None

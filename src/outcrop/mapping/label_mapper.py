@@ -2,7 +2,7 @@
 
 Patches are written as non-negative sums of sparse atoms, and every atom belongs to one class, so the atoms used at a
 pixel vote for its label (Alaudah, Alfarraj and AlRegib, GEOPHYSICS 84(1), 2019). `mapping.factorisation` has the
-numerical core in the paper's symbols; this module uses the words atoms and coefficients, with samples first.
+numerical core in the paper's symbols W and H. Here their transposes are called atoms and coefficients.
 """
 
 from __future__ import annotations
@@ -47,24 +47,27 @@ class LabelMapper(Saved, BaseEstimator):
     Parameters
     ----------
     atoms_per_class : int
-        A class with fewer patches gets one atom per patch.
+        Number of atoms; a class with fewer patches gets one atom per patch.
     sparsity : float or None
-        Hoyer sparsity of the initial atoms, between 0 and 1; None leaves them as k-means gives them.
+        Hoyer sparsity of the initial atoms, between 0 and 1; with None the k-means centres are used unchanged.
     variant : {"paper", "published", "exact"}
-        The update rules as printed; what the authors' released code does; or rules that never raise the objective.
+        Update rules as printed in the paper, as in the authors' released code, or such that the objective never rises.
     orthogonality, atom_penalty, coefficient_penalty : float
-        Weights of the terms of the objective. All zero, with ``sparsity=None``: plain factorisation.
+        Weights of the terms of the objective. If all are 0 and `sparsity` is None, the factorisation is unconstrained
+        except that W, H >= 0.
     iterations : int, optional
-        By default 200, for `published` 400, and 40 where accelerated.
+        By default 200; 400 for variant `published`; 40 with `accelerate`.
     min_confidence : float, optional
-        Pixels whose `confidence` is lower become `uncertain`. It is a share of the evidence, so values up to
-        1 / n_classes have no effect. None keeps the threshold of the variant, which has almost no effect: the paper's
-        makes every pixel uncertain at the first iteration and none from about the tenth, the published one never any.
+        Pixels whose `confidence` is lower become `uncertain`. The confidence is a share of the evidence, so limits up
+        to 1 / n_classes have no effect. By default the threshold of the variant is used, which has almost no effect:
+        that of `paper` makes every pixel uncertain at the first iteration and no pixel from about the tenth on; that
+        of `published` makes no pixel uncertain.
     smoothing : {"median", "majority", None}
-        3x3 filter of the labels. The median, the paper's, works on codes; the majority does not depend on them.
+        3x3 filter of the labels. The median, as in the paper, depends on the order of the class codes; the majority
+        does not.
     accelerate : bool
         Take longer steps towards the same fixed points: about 20 iterations, each 1.5 times as long, lower the
-        objective as much as 200 plain ones. Not for `published`.
+        objective as much as 200 plain iterations. Not for variant `published`.
     tf32 : bool
         Allow 10-bit mantissas in matrix products on CUDA, about three times as fast.
     random_state : int, optional
@@ -81,7 +84,7 @@ class LabelMapper(Saved, BaseEstimator):
     objective_ : float64 array, shape (n_iterations + 1,)
         The objective at the start and after every iteration.
     objective_parts_ : float64 array, shape (n_iterations + 1, 2)
-        Parts of the objective that the updates of atoms and of coefficients lower.
+        The part of the objective that updates of atoms lower, and the part that updates of coefficients lower.
     labels_ : uint8 array, shape (n_patches, height, width)
     confidence_ : array, shape (n_patches, height, width)
 
@@ -111,13 +114,14 @@ class LabelMapper(Saved, BaseEstimator):
     def fit(
         self, patches: Array, classes: npt.ArrayLike, masks: Array | None = None, *, progress: Progress | None = None
     ) -> LabelMapper:
-        """Learn atoms and coefficients from patches with one class each.
+        """Learn atoms and coefficients from patches and their weak labels, one class per patch.
 
         Parameters
         ----------
         patches : array, shape (n_patches, height, width)
-            Values >= 0, usually in [0, 1]. NumPy or torch; float64 is computed in float64, other types in float32.
+            Values >= 0, usually in [0, 1]. NumPy or torch; float64 patches are computed in float64, others in float32.
         classes : sequence of str, length n_patches
+            Class of each patch.
         masks : int array, shape (n_patches, height, width), optional
             Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 elsewhere. The factorisation penalises the
             evidence of other classes on a painted pixel, and the fitted labels keep the painted classes.
@@ -142,7 +146,7 @@ class LabelMapper(Saved, BaseEstimator):
         return self
 
     def fit_predict(self, patches: Array, classes: npt.ArrayLike, masks: Array | None = None) -> Array:
-        """Fit on patches and return the labels of their pixels, from the coefficients of the fit.
+        """Fit on patches and return the labels of their pixels, computed from the coefficients of the fit.
 
         Returns
         -------
@@ -151,7 +155,7 @@ class LabelMapper(Saved, BaseEstimator):
         return self.fit(patches, classes, masks).labels_
 
     def predict(self, patches: Array) -> Array:
-        """Label the pixels of any patches: atoms are fixed, coefficients are solved without the orthogonality term.
+        """Label the pixels of new patches; their coefficients are solved for the fitted atoms, without orthogonality.
 
         Returns
         -------
@@ -160,7 +164,7 @@ class LabelMapper(Saved, BaseEstimator):
         return self._by_blocks(self._label, patches)
 
     def confidence(self, patches: Array) -> Array:
-        """Return the share of the winning class in the evidence at every pixel, between 0 and 1.
+        """Return the evidence for the label of every pixel as a share of the evidence for all classes, between 0 and 1.
 
         Returns
         -------
@@ -169,7 +173,7 @@ class LabelMapper(Saved, BaseEstimator):
         return self._by_blocks(confidence, patches)
 
     def scores(self, patches: Array) -> Array:
-        """Return the evidence for every class at every pixel, from the class's atoms alone.
+        """Return the evidence for every class at every pixel: what the atoms of the class contribute.
 
         Returns
         -------
@@ -178,14 +182,14 @@ class LabelMapper(Saved, BaseEstimator):
         return self._by_blocks(lambda scores: scores, patches)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the parameters for JSON, and the arrays; labels of the fitted patches are left out."""
+        """Return a dict for JSON and a dict of arrays; `labels_` and `confidence_` are left out."""
         check_is_fitted(self, "atoms_")
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
         return about, {name: to_numpy(getattr(self, f"{name}_")) for name in LEARNT}
 
     @classmethod
     def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> LabelMapper:
-        """Rebuild the mapper from the results of `saved`; its arrays are NumPy arrays."""
+        """Rebuild the mapper, with NumPy arrays, from the dict and the arrays that `saved` returned."""
         mapper = cls(**known_parameters(cls, about))
         mapper.classes_ = np.array(about["classes"])
         for name in LEARNT:
@@ -200,7 +204,7 @@ class LabelMapper(Saved, BaseEstimator):
         if self.atoms_per_class < 1:
             raise ValueError(f"atoms_per_class is {self.atoms_per_class}; choose 1 or more.")
         if self.sparsity is not None and not 0 < self.sparsity < 1:
-            raise ValueError(f"sparsity is {self.sparsity}; choose a value between 0 and 1, or None for none.")
+            raise ValueError(f"sparsity is {self.sparsity}; choose a value between 0 and 1, or None to skip it.")
         if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
             raise ValueError(f"min_confidence is {self.min_confidence}; choose a value between 0 and 1.")
         for name in ("orthogonality", "atom_penalty", "coefficient_penalty"):
@@ -208,7 +212,7 @@ class LabelMapper(Saved, BaseEstimator):
                 raise ValueError(f"{name} is {getattr(self, name)}; choose 0 or more.")
 
     def _initial_atoms(self, patches: Array, codes: np.ndarray, *, seed: int) -> tuple[Array, np.ndarray]:
-        """Return sparse k-means centres of every class, and the class of each."""
+        """Return sparse k-means centres of every class, and the class of each centre."""
         xp = array_namespace(patches)
         groups = []
         for i, name in enumerate(self.classes_):
@@ -253,7 +257,7 @@ class LabelMapper(Saved, BaseEstimator):
         return xp.where(masks > 0, masks, labels), xp.where(masks > 0, xp.ones_like(sure), sure)
 
     def _by_blocks(self, function: Callable[[Array], Array], patches: Array | None = None) -> Array:
-        """Apply a function to the scores of given patches, or of the fitted ones, block by block."""
+        """Apply a function to the scores of the given patches, by default of the fitted patches, block by block."""
         check_is_fitted(self, "atoms_")
         coefficients = self.coefficients_ if patches is None else self._solve(patches)
         xp = array_namespace(coefficients)
@@ -265,12 +269,12 @@ class LabelMapper(Saved, BaseEstimator):
             return xp.concat([function(some) for some in scores])
 
     def _solve(self, patches: Array) -> Array:
-        """Return the coefficients of given patches for the fitted atoms."""
+        """Return the coefficients of the given patches for the fitted atoms."""
         patches, xp = check_patches(patches)
         sizes = [" x ".join(map(str, x.shape[1:])) for x in (patches, self.atoms_)]
         if sizes[0] != sizes[1]:
             raise ValueError(
-                f"Patches are {sizes[0]} pixels and the atoms {sizes[1]}; cut patches of the size that was fitted."
+                f"Patches have {sizes[0]} pixels, atoms {sizes[1]}; give patches of the size used in the fit."
             )
         X = xp.reshape(patches, (patches.shape[0], -1)).T
         atoms = xp.reshape(_moved(self.atoms_, like=X), (-1, X.shape[0]))
@@ -296,7 +300,7 @@ class LabelMapper(Saved, BaseEstimator):
 
 
 def class_scores(atoms: Array, coefficients: Array, atom_classes: np.ndarray, *, smooth: bool = False) -> Array:
-    """Return the evidence for every class at every pixel: the sum of the atoms of the class (the paper's eq. 7).
+    """Return the evidence for every class at every pixel: coefficients times atoms of the class (the paper's eq. 7).
 
     Parameters
     ----------
@@ -305,7 +309,8 @@ def class_scores(atoms: Array, coefficients: Array, atom_classes: np.ndarray, *,
     atom_classes : int array, shape (n_atoms,)
         Class of each atom; atoms of a class stand side by side.
     smooth : bool
-        Mean instead of sum over the atoms of a class, and a Gaussian of 0.5 pixels, as the authors' released code does.
+        Use the mean over the atoms of a class instead of the sum, and smooth with a Gaussian of 0.5 pixels, as the
+        authors' released code does.
 
     Returns
     -------
@@ -324,7 +329,7 @@ def class_scores(atoms: Array, coefficients: Array, atom_classes: np.ndarray, *,
 
 
 def _paint(masks: Array | None, atom_classes: np.ndarray, *, like: Array) -> Paint | None:
-    """Convert painted pixels to the layout of the factorisation; None without any."""
+    """Convert painted pixels to the layout of the factorisation; None if no pixel is painted."""
     if masks is None:
         return None
     xp = array_namespace(like)
@@ -336,13 +341,13 @@ def _paint(masks: Array | None, atom_classes: np.ndarray, *, like: Array) -> Pai
 
 
 def _groups(atom_classes: np.ndarray) -> list[slice]:
-    """Return the slice of atoms of every class."""
+    """Return for every class the slice of its atoms."""
     ends = np.cumsum(np.bincount(atom_classes)).tolist()
     return [slice(start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
 
 
 def _moved(x: Array, *, like: Array) -> Array:
-    """Convert an array of NumPy or torch to the library, type and device of another."""
+    """Convert a NumPy or torch array `x` to the library, type and device of the array `like`."""
     xp = array_namespace(like)
     return constant(xp, to_numpy(x) if array_namespace(x) is not xp else x, like=like, dtype=like.dtype)
 

@@ -1,4 +1,4 @@
-"""Graph that links similar landmarks of a survey, over which the classes of clicks spread."""
+"""Graphs that link similar landmarks of a survey, over which the classes of clicks spread."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ N_NEAREST = 6  # landmarks from which values at a grid point are interpolated
 ALPHA = 0.999  # probability that a random walk continues at each step
 FINE_VARIANCE = 1.5  # total variance of the decoder features, where that of the energies is 1
 SHARES = np.geomspace(0.01, 0.7, 33)  # shares of the survey that a class may hold
-SHARE_PRIOR = 0.35  # exponent of share (1 - share) in the prior of the share
+SHARE_PRIOR = 0.35  # exponent p of the prior (q (1 - q))^p of the share q of a class
 
 
 class LandmarkGraph:
@@ -25,7 +25,7 @@ class LandmarkGraph:
     ----------
     survey : SurveySample
     mean, scale : array, shape (n_features,)
-        Distances are between values of (features - mean) * scale.
+        The distance of two landmarks is computed from (features - mean) * scale.
 
     Notes
     -----
@@ -54,33 +54,37 @@ class LandmarkGraph:
         self.pairs = [(pairs[0], other) for other in pairs[1:]]
 
     def embedded(self, features: Floats) -> Floats:
-        """Return features with mean 0 and the variances by which they are weighted."""
+        """Return (features - mean) * scale: features with mean 0 whose variances are their weights in a distance."""
         embedded: Floats = ((features - self.mean) * self.scale).astype(np.float32)
         return embedded
 
     def weights(self, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
-        """Return the nearest landmarks of embedded points, and weights that sum to 1, both of shape (n, 6 or fewer)."""
+        """Return the nearest landmarks of each point and their weights, which sum to 1; shape (n, 6 or fewer) each."""
         return nearest_weights(self.search, points)
 
     def reach(self, seeds: Floats) -> Floats:
-        """Return the density of walks from seeds at every landmark, with mean 1, shape (n_landmarks, n_classes)."""
+        """Return how often random walks from the seeds visit each landmark, scaled to mean 1 for each class.
+
+        Seeds and result have shape (n_landmarks, n_classes).
+        """
         spread = scipy.linalg.cho_solve(self.factor, self.root[:, None] * seeds, check_finite=False)
         spread = np.maximum(self.root[:, None] * spread, 1e-9)
         relative: Floats = (spread / spread.mean(axis=0)).astype(np.float32)
         return relative
 
     def membership(self, reach: Floats) -> Floats:
-        """Return the probability that each landmark belongs to one class, over all possible shares of the class.
+        """Return the probability that each landmark belongs to a class, averaged over all possible shares of the class.
 
         Parameters
         ----------
         reach : array, shape (n_landmarks,)
+            From `reach`, for one class.
 
         Notes
         -----
-        A class with share q of the survey holds the landmarks of largest reach. Because classes end at edges, q is more
-        likely where log reach changes more between spatial neighbours on either side of the limit. The probability of a
-        landmark is the sum over all shares that include it.
+        If a class has share q of the survey, it consists of the share q of landmarks with the largest reach. Because
+        classes end at edges, q is more likely if log reach changes more between neighbouring grid points of which only
+        one belongs to the class. The probability of a landmark is the sum over all shares q at which it belongs.
         """
         log_reach = np.log(reach)
         levels = np.quantile(log_reach, 1 - SHARES)
@@ -99,20 +103,20 @@ class LandmarkGraph:
 
 
 def nearest_weights(search: NearestNeighbors, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
-    """Return the nearest fitted points of other points, and weights by distance that sum to 1."""
+    """Return for each point its nearest fitted points, and their weights, which fall with distance and sum to 1."""
     distance, nearest = search.kneighbors(points, min(N_NEAREST, search.n_samples_fit_))
     weight = np.exp(-((distance / np.maximum(distance[:, -1:], 1e-6)) ** 2)).astype(np.float32)
     return nearest, weight / weight.sum(axis=1, keepdims=True)
 
 
 def interpolated(values: Floats, nearest: npt.NDArray[np.intp], weight: Floats) -> Floats:
-    """Interpolate values at points from their nearest landmarks, shape (n,) or (n, n_values)."""
+    """Interpolate values of landmarks to points, by `nearest_weights`; values and result (n,) or (n, n_values)."""
     result: Floats = np.einsum("nk,nk...->n...", weight, values[nearest])
     return result
 
 
 def landmark_graphs(survey: SurveySample) -> list[LandmarkGraph]:
-    """Return graphs of disjoint parts of the landmarks; the mean of their votes varies less with the random draw."""
+    """Split the landmarks into disjoint parts and return a graph of each; the mean of their votes is less random."""
     mean, scale = survey.landmarks.mean(axis=0), _block_scale(survey.landmarks)
     n_graphs = max(1, len(survey.landmarks) // GRAPH_SIZE)
     return [LandmarkGraph(survey.part(slice(first, None, n_graphs)), mean, scale) for first in range(n_graphs)]

@@ -1,7 +1,8 @@
 """Label a survey whose classes are layers in a fixed vertical order.
 
-Each relative time belongs to one class. Between two clicks lies the boundary at which the encoder's predictions change
-most, and all boundaries are found together by dynamic programming.
+The relative time of a grid point is the row at which its reflector crosses the middle trace of its line; each relative
+time belongs to one class. Between two clicks on different classes, the boundary is where the encoder's predictions
+change most. All boundaries are found together by dynamic programming.
 """
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from outcrop.mapping.survey_sample import N_ENERGIES, SurveySample
 
 LAYERED = (
-    0.65  # variance of the energies that relative time must explain; .77 in a layered survey, .37 to .53 in others
+    0.65  # share of the variance of the energies that relative time must explain; .77 in a layered survey, else .37-.53
 )
 
 DOUBT = 0.3  # probability that the true boundary lies elsewhere between its two clicks
@@ -28,7 +29,10 @@ def layered_share(survey: SurveySample) -> float:
 
 
 def profile_of(survey: SurveySample) -> npt.NDArray[np.float64]:
-    """Return mean predictions of each relative time on uncorrelated axes of unit variance, shape (rows, n)."""
+    """Return the encoder's mean predictions at each relative time, on uncorrelated axes of unit variance.
+
+    The shape is (n_rows, n), one row for each relative time.
+    """
     known = np.flatnonzero(survey.layer_count)
     means = survey.layer_sum[known][:, N_ENERGIES:] / survey.layer_count[known, None]
     every = np.arange(len(survey.layer_count))
@@ -41,22 +45,25 @@ def profile_of(survey: SurveySample) -> npt.NDArray[np.float64]:
 def ordered_layers(
     profile: npt.NDArray[np.float64], rows: npt.ArrayLike, labels: npt.ArrayLike
 ) -> npt.NDArray[np.intp]:
-    """Assign a class to every row: each click keeps its class, and rows within a layer are as similar as possible.
+    """Assign a class to every relative time: each click keeps its class, and layers are as uniform as possible.
 
     Parameters
     ----------
     profile : array, shape (n_rows, n)
+        From `profile_of`, one row for each relative time.
     rows : array, shape (n_clicks,)
+        Relative time of each click.
     labels : array, shape (n_clicks,)
         Class of each click. Clicks of one class with no other class between them lie in one layer.
 
     Returns
     -------
-    array, shape (n_rows,)
+    layers : int array, shape (n_rows,)
+        Class of each row.
 
     Notes
     -----
-    The sum of squared distances of rows from the mean of their layer is minimised over all boundaries.
+    The boundaries minimise the sum of squared distances between the rows and the mean row of their layer.
 
     Examples
     --------
@@ -91,7 +98,7 @@ def ordered_layers(
 def layer_shares(
     layers: npt.NDArray[np.intp], rows: npt.ArrayLike, labels: npt.ArrayLike, n_classes: int
 ) -> npt.NDArray[np.float32]:
-    """Return the share of every class at every row; shares near a boundary allow for its uncertainty.
+    """Return the probability of every class at every relative time; near a boundary it allows for its uncertainty.
 
     Parameters
     ----------
@@ -100,6 +107,10 @@ def layer_shares(
     rows, labels : array, shape (n_clicks,)
         The same as for `ordered_layers`.
     n_classes : int
+
+    Returns
+    -------
+    shares : array, shape (n_rows, n_classes)
 
     Examples
     --------

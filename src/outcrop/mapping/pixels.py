@@ -1,4 +1,4 @@
-"""Average votes at grid points along reflectors, and interpolate them to pixels."""
+"""Average over votes along reflectors, and interpolation from grid points to pixels."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,9 @@ STEEPEST = 2  # samples per trace: steepest dip along which votes are averaged
 
 
 def dips(sections: np.ndarray) -> Array:
-    """Return the dip of the reflectors at the grid points of `describe`, in samples per trace, by the structure tensor.
+    """Return the dip of the reflectors at each grid point, in samples per trace, from the structure tensor.
+
+    Sections have shape (n, n_samples, n_traces); the result has shape (n, rows, columns).
 
     Examples
     --------
@@ -31,14 +33,14 @@ def dips(sections: np.ndarray) -> Array:
 
 
 def along_reflectors(values: Array, dips: Array) -> Array:
-    """Average values along the reflectors; weights fall off exponentially on both sides of a grid point.
+    """Average values along the reflectors, with weights that decrease exponentially on both sides of a grid point.
 
     Parameters
     ----------
     values : array, shape (n, rows, columns, n_values)
         At grid points.
     dips : array, shape (n, rows, columns)
-        In rows per column.
+        In rows per column, equal to samples per trace.
     """
     xp, keep = array_namespace(values), np.float32(np.exp(-STRIDE / REACH))
     values = xp.concat([values, xp.ones_like(values[..., :1])], axis=-1)  # the last one sums the weights
@@ -59,7 +61,7 @@ def along_reflectors(values: Array, dips: Array) -> Array:
 
 
 def upsample(nodes: Array, shape: Sequence[int]) -> Array:
-    """Interpolate values at grid points linearly to pixels.
+    """Interpolate linearly from grid points, shape (n, rows, columns, n_values), to all pixels of sections of a shape.
 
     Examples
     --------

@@ -1,11 +1,11 @@
 """Label mapping from points: learn classes from clicks, strokes and confirmed samples at the grid points of a survey.
 
-A class spreads from its points over a graph that links similar grid points (`landmarks`). With a background class, the
-share of the survey that each other class holds is unknown: the votes are averaged over all possible shares, weighted by
-how sharp the edges of the class are at that share, and the background takes the grid points that no class reaches.
-Without a background, every sample of a layered survey belongs to one of an ordered sequence of layers (`layers`). A
-random forest on features and position is fitted to confirmed lines (`forest`), and their labels are carried to the
-lines around them (`carry`).
+A class spreads from its points over a graph that links similar grid points (`landmarks`). If there is a background
+class, the share of the survey that belongs to each other class is unknown: the votes are averaged over all possible
+shares, weighted by how sharp the edges of the class are at each share, and the background gets the grid points that no
+class reaches. Without a background, every sample of a layered survey belongs to one of an ordered sequence of layers
+(`layers`). A random forest on features and position is fitted to confirmed lines (`forest`), and the labels of these
+lines are carried to the lines around them (`carry`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +35,8 @@ FIRST = 2.5  # sample and trace of the first grid point
 NEAR = 10.0  # samples and traces around a click: radius of its seeds, and standard deviation of its effect on labels
 OPPOSED = 2.0  # reach of excluding points, as a multiple of its mean, above which they lower the votes for a class
 MOST_IN_FOREST = 10_000  # grid points of one confirmed line to which the forest is fitted, at most
-MOST_IN_FOREST_TOGETHER = 30_000  # the same for all confirmed lines together
-LEAST_IN_FOREST = 200  # grid points of one class on a line, at least (all of them if it has fewer)
+MOST_IN_FOREST_TOGETHER = 30_000  # grid points of all confirmed lines to which the forest is fitted, at most
+LEAST_IN_FOREST = 200  # grid points of one class on a line, at least (all grid points of the class if fewer)
 MOST_SEEDS = 30  # seeds on a confirmed line for a class without any other point
 POWER = 4  # exponent of the votes before they are averaged along reflectors; confident votes gain weight
 
@@ -66,11 +66,11 @@ class ConfirmedSamples(NamedTuple):
     """Labels of every sample of confirmed lines."""
 
     names: Sequence[str] = ()  # class names, starting with code 1
-    lines: Mapping[float, npt.NDArray[np.uint8]] = {}  # line -> codes, shape (n_samples, n_traces); 0 is open
+    lines: Mapping[float, npt.NDArray[np.uint8]] = {}  # line -> codes, (n_samples, n_traces); 0 is not confirmed
 
 
 class PointMapper(BaseEstimator, Saved):
-    """Learn classes from points and from a sample of the survey.
+    """Mapper that learns classes from points and from a random sample of the survey's grid points.
 
     Parameters
     ----------
@@ -87,11 +87,11 @@ class PointMapper(BaseEstimator, Saved):
     layered_ : bool
         Whether the classes are ordered layers.
     survey_layered_ : bool
-        Whether relative time explains most of the variance of the features.
+        Whether position along the reflectors (relative time) explains most of the variance of the features.
     contradicted_ : list of (str, str)
-        For each click that is more similar to another class: its class and the other class.
+        For each click whose features are more similar to another class: its class and this other class.
     unlike_ : float
-        Expected share of the survey unlike all classes; 0 with a background, and 0 for layers.
+        Expected share of the survey that is unlike all classes; 0 with a background, and 0 if `layered_`.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class PointMapper(BaseEstimator, Saved):
         shown_here = list(points)
         points = [*points, *_points_of(confirmed, {point.name for point in points if not point.excluded})]
         if not any(not point.excluded for point in points):
-            raise ValueError("No point shows a class; give at least one that is not excluded.")
+            raise ValueError("No point shows a class; give at least one point that is not excluded.")
         graphs = graphs or landmark_graphs(survey)
         names = dict.fromkeys([point.name for point in points] + ([self.background] if self.background else []))
         self.classes_ = np.array(list(names))
@@ -175,7 +175,7 @@ class PointMapper(BaseEstimator, Saved):
         return self
 
     def votes(self, section: npt.ArrayLike, line: float | None = None, *, device: str | None = None) -> Floats:
-        """Return the share of every class at every sample of a section.
+        """Return the votes for every class at every sample of a section, scaled to shares.
 
         Parameters
         ----------
@@ -190,7 +190,8 @@ class PointMapper(BaseEstimator, Saved):
         Returns
         -------
         array, shape (n_traces, n_samples, n_classes)
-            Shares sum to 1, except for a single class without background, where the share is its probability.
+            At each sample the shares of the classes sum to 1. For a single class without background, the share is
+            instead the probability of the class.
         """
         check_is_fitted(self, "landmark_votes_")
         confirmed = None if line is None else self.confirmed_.get(line)
@@ -249,7 +250,7 @@ class PointMapper(BaseEstimator, Saved):
 
     @classmethod
     def restored(cls, about: dict[str, Any], arrays: dict[str, Any]) -> "PointMapper":
-        """Rebuild the mapper from the results of `saved`; refuse one fitted with other encoder weights."""
+        """Rebuild the mapper from the results of `saved`; raise a ValueError if the encoder had other weights."""
         if about["encoder"] != weights_digest():
             raise ValueError("The mapper was fitted with other weights of the encoder; fit it again.")
         mapper = cls(**about["parameters"])
@@ -273,7 +274,10 @@ class PointMapper(BaseEstimator, Saved):
         return int(np.flatnonzero(self.classes_ == name)[0])
 
     def _seeds(self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
-        """Return the seed weights of every landmark, shape (n_landmarks, n_classes); columns sum to 1 or 0."""
+        """Return the weight of every landmark as a seed of each class, shape (n_landmarks, n_classes).
+
+        The weights of a class sum to 1, or are all 0 if the class has no points.
+        """
         seeds = np.zeros((len(graph.points), len(self.classes_)), np.float32)
         for code, name in enumerate(self.classes_):
             chosen = [_seed_nodes(graph, nodes[point.line].features, point) for point in points if point.name == name]
@@ -285,7 +289,7 @@ class PointMapper(BaseEstimator, Saved):
         return seeds
 
     def _fit_layers(self, survey: SurveySample, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
-        """Return the share of every class at every relative time."""
+        """Return the probability of every class at every relative time, shape (n_rows, n_classes)."""
         shown = [point for point in points if not point.excluded]
         times = {line: relative_time(node.dips) for line, node in nodes.items()}
         rows = [times[p.line][_node((p.trace, p.sample), times[p.line].shape)] for p in shown]
@@ -295,9 +299,9 @@ class PointMapper(BaseEstimator, Saved):
     def _landmark_votes(
         self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]
     ) -> tuple[Floats, float]:
-        """Return the share of every class at every landmark, and the mean share of the survey unlike all classes.
+        """Return the votes for every class at every landmark, and the share of the survey that is unlike all classes.
 
-        With two classes or more, the shares of a landmark sum to 1.
+        With two classes or more, the votes at a landmark sum to 1.
         """
         n_classes = len(self.classes_)
         seeds = self._seeds(graph, nodes, [p for p in points if not p.excluded])
@@ -319,7 +323,7 @@ class PointMapper(BaseEstimator, Saved):
         return votes, float(unlike.mean())
 
     def _votes_before_strokes(self, nodes: Nodes, line: float | None) -> Floats:
-        """Return the votes at the grid points of a section before the correction by strokes."""
+        """Return the votes at the grid points of a section, without the correction by strokes."""
         if self.layered_ and line is not None:
             rows = np.clip(np.rint(relative_time(nodes.dips)), 0, len(self.layers_) - 1).astype(int)
             votes: Floats = self.layers_[rows]
@@ -335,7 +339,7 @@ class PointMapper(BaseEstimator, Saved):
         return votes if len(self.classes_) == 1 else _normalised(votes)
 
     def _kernel_features(self, nodes: Nodes, line: float | None, rows: Any, columns: Any) -> Floats:
-        """Return the features of grid points, in kernel widths of a correction, with their positions."""
+        """Return features and positions of grid points; features are divided by the width of a correction's kernel."""
         features = (nodes.features[rows, columns] - self.mean_) * self.scale_ / np.float32(ALIKE * self.width_)
         return with_places(features, line, STRIDE * rows, STRIDE * columns)
 
@@ -364,7 +368,7 @@ class PointMapper(BaseEstimator, Saved):
         return smooth
 
     def _unlike_their_class(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> list[tuple[str, str]]:
-        """Return the class of every point that is more similar to another class, and that other class."""
+        """Return pairs for points whose features are more similar to another class: own class and other class."""
         if self.layered_ or len(self.classes_) < 2:
             return []
         features = [nodes[p.line].features[_node((p.trace, p.sample), nodes[p.line].dips.shape)] for p in points]
@@ -372,7 +376,7 @@ class PointMapper(BaseEstimator, Saved):
         return [(point.name, name) for point, name in zip(points, likely, strict=True) if point.name != name]
 
     def _nearest_votes(self, features: Floats) -> Floats:
-        """Return the votes of the landmarks nearest to grid points, averaged over all graphs."""
+        """Interpolate the votes at landmarks to grid points with given features; average over all graphs."""
         points = (features - self.mean_) * self.scale_
         votes = np.zeros((len(points), len(self.classes_)), np.float32)
         for landmarks, landmark_votes in zip(self.landmarks_, self.landmark_votes_, strict=True):
@@ -393,13 +397,13 @@ class PointMapper(BaseEstimator, Saved):
         return grow_forest(features, self._table(confirmed)[labels], len(self.classes_))
 
     def _table(self, confirmed: ConfirmedSamples) -> npt.NDArray[np.intp]:
-        """Return the position in `classes_` of each code of confirmed lines; -1 for code 0 and for unused names."""
+        """Return for each code of confirmed lines its position in `classes_`; -1 for code 0 and for unused names."""
         return np.array([-1, *(self._code(name) if name in self.classes_ else -1 for name in confirmed.names)])
 
     def _with_carried(self, shares: Floats, section: npt.ArrayLike, nodes: Nodes, line: float) -> Floats:
-        """Pool shares with the labels carried from confirmed lines.
+        """Combine the votes at samples with the labels carried from confirmed lines.
 
-        Shares stay unchanged for classes without a confirmed sample, and close to points on this line.
+        Votes stay unchanged for classes without a confirmed sample, and close to points on this line.
         """
         places = {self._place(at): kept for at, kept in self.confirmed_.items() if at != line}
         found = carry(places, section, nodes, self._place(line), len(self.classes_), layered=self.survey_layered_)
@@ -424,7 +428,7 @@ class PointMapper(BaseEstimator, Saved):
         return LINE * line if self.metres_ is None else float(self.metres_[int(line)])
 
     def _with_forest(self, votes: Floats, nodes: Nodes, line: float) -> Floats:
-        """Replace votes by those of the forest; classes without a confirmed sample keep their votes."""
+        """Replace votes by the votes of the forest; classes without a confirmed sample keep their votes."""
         assert self.forest_ is not None
         coarse = _with_position(nodes, line)[::2, ::2]
         shares = self.forest_.shares(coarse.reshape(-1, coarse.shape[-1])).reshape(*coarse.shape[:2], -1)
@@ -435,7 +439,7 @@ class PointMapper(BaseEstimator, Saved):
         return taught
 
     def _with_shown(self, votes: Floats, line: float | None) -> Floats:
-        """Return votes that agree with the points on this line around them; the nearest point decides."""
+        """Return votes changed near the points on this line, to favour the class of the nearest point."""
         here = [point for point in self.points_ if point[0] == line and not point[4]]
         if not here:
             return votes
@@ -448,7 +452,7 @@ class PointMapper(BaseEstimator, Saved):
         return shown
 
     def _with_excluded(self, votes: Floats, line: float | None) -> Floats:
-        """Return votes without the classes that points on this line exclude, around these points."""
+        """Return votes in which, near each excluding point on this line, the excluded class is reduced to 0."""
         for code in {point[3] for point in self.points_ if point[0] == line and point[4]}:
             here = [(p[1], p[2]) for p in self.points_ if p[0] == line and p[3:] == (code, True)]
             close = _closeness(here, votes.shape)[..., None]
@@ -457,7 +461,7 @@ class PointMapper(BaseEstimator, Saved):
 
 
 def _closeness(places: Sequence[tuple[float, float]], shape: tuple[int, ...]) -> Floats:
-    """Return the closeness of every grid point to the nearest of some (trace, sample) positions, from 0 to 1."""
+    """Return how close each grid point is to the nearest given (trace, sample) position: 1 at it, 0 far away."""
     free = np.ones(shape[:2], bool)
     for trace, sample in places:
         free[_node((trace, sample), shape)] = False
@@ -473,13 +477,13 @@ def _drawn_nodes(
     Parameters
     ----------
     codes : uint8 array, shape (n_samples, n_traces)
-        0 is open.
+        0 is not confirmed.
     shape : (int, int)
-        Rows and columns of the grid points.
+        Number of rows and columns of grid points.
     most : int
-        Number of grid points of all classes together; each class gets its share.
+        Number of grid points to draw, divided among the classes in proportion to their confirmed grid points.
     least : int
-        Minimum number for each class, if it has as many.
+        Minimum number of grid points for each class, or all grid points of the class if it has fewer.
 
     Examples
     --------
@@ -501,7 +505,7 @@ def _drawn_nodes(
 
 
 def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
-    """Return a few confirmed grid points of the classes without any other point."""
+    """Return a few confirmed grid points of each class that is not in `shown`."""
     points = []
     for line, codes in confirmed.lines.items():
         shape = tuple(-(-n // STRIDE) for n in codes.shape)
@@ -515,7 +519,7 @@ def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
 
 
 def _normalised(votes: Floats) -> Floats:
-    """Scale votes so that they sum to 1; where all are 0, give every class the same share."""
+    """Scale the votes at each position so that they sum to 1; where all are 0, give every class the same share."""
     total = votes.sum(axis=-1, keepdims=True)
     shares: Floats = np.where(total > 1e-9, votes / np.maximum(total, 1e-9), np.float32(1 / votes.shape[-1]))
     return shares
@@ -536,10 +540,10 @@ def _with_position(nodes: Nodes, line: float) -> Floats:
 
 
 def _seed_nodes(graph: LandmarkGraph, features: Floats, point: Point) -> tuple[Floats, Floats]:
-    """Return the embedded seeds of a point and their weights, which sum to the weight of the point.
+    """Return the embedded seeds of a point and the weights of the seeds, which sum to the weight of the point.
 
-    The seeds of a click are the grid points around it, weighted by their similarity to the clicked one; any other point
-    has one seed.
+    The seeds of a click are the grid points around it, weighted by their similarity to the nearest grid point. Any
+    other point has one seed, the nearest grid point.
     """
     row, column = _node((point.trace, point.sample), features.shape)
     if point.kind != "click":

@@ -1,4 +1,4 @@
-"""Find mappers by name and load saved ones."""
+"""Mappers by name, and saved mappers."""
 
 import hashlib
 import tempfile
@@ -17,7 +17,7 @@ REMOVED = {"EncoderMapper": "encoder", "TextureMapper": "texture"}  # kinds and 
 
 
 class Mappers(dict[str, Any]):
-    """Mappers by name; the name of a mapping of an earlier version gives `paper`, with a warning."""
+    """Dict from name to mapper; the name of a removed mapping gives `paper`, with a warning."""
 
     def __missing__(self, name: str) -> Any:
         if name not in REMOVED.values():
@@ -27,7 +27,7 @@ class Mappers(dict[str, Any]):
 
 
 MAPPERS: Mappers = Mappers({name: partial(LabelMapper, variant=name) for name in VARIANTS})
-"""Mappings that learn from patches: name, as for `--mapping` -> function that returns an unfitted mapper.
+"""Mappings that learn from patches, as a dict from name (as in `--mapping`) to function that returns a new mapper.
 
 Examples
 --------
@@ -39,19 +39,19 @@ Examples
 """
 POINTS = "points"  # the mapping that learns from points and the survey, not from patches
 DEFAULT_MAPPING = POINTS
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (LabelMapper, PointMapper)}  # of saved mappers
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (LabelMapper, PointMapper)}  # classes of saved mappers
 
 
 def load_mapper(path: str | Path, *, places: bool = False) -> Any:
-    """Load a mapper that ``mapper.save(path)`` wrote; its scores are bit for bit those of the saved mapper.
+    """Load a mapper that ``mapper.save(path)`` wrote; it returns exactly the same scores as the saved mapper.
 
     Parameters
     ----------
     path : path
-        Folder of the mapper. A damaged folder, or one that holds no mapper, raises a ValueError.
+        Folder of the mapper. A damaged folder, or a folder without a mapper, raises a ValueError.
     places : bool
-        True to label the survey of the fit: positions of clicks and confirmed lines have their effect. False to label
-        any volume, by features alone.
+        True to label the survey on which the mapper was fitted: the positions of clicks and confirmed lines are
+        used. False to label another volume: only features are used.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def load_mapper(path: str | Path, *, places: bool = False) -> Any:
             f"with the default mapping, {DEFAULT_MAPPING}."
         )
     if kind not in KINDS:
-        raise ValueError(f"{path} holds a mapper of kind {kind!r}; this program knows {', '.join(KINDS)}.")
+        raise ValueError(f"{path} contains a mapper of unknown kind {kind!r}; give a {' or '.join(KINDS)}.")
     with damage(path, "fit the mapper again and save it"):
         mapper = KINDS[kind].restored(about, arrays)
     if isinstance(mapper, PointMapper) and not places:
@@ -82,29 +82,29 @@ def load_mapper(path: str | Path, *, places: bool = False) -> Any:
 
 
 def make_mapper(mapping: str, *, seed: int = 0, device: str | None = None, background: str | None = None) -> Any:
-    """Return the unfitted mapper of a name in `MAPPERS`, with its seed, torch device and background set.
+    """Return an unfitted mapper by its name in `MAPPERS`, with the given seed, torch device and background.
 
     Parameters
     ----------
     mapping : str
-        A key of `MAPPERS`.
+        A name in `MAPPERS`.
     seed : int
     device : str, optional
-        A torch device such as ``cpu`` or ``cuda`` for the factorisations, which compute on the device of their patches.
+        A torch device such as ``cpu`` or ``cuda``, on which `LabelMapper` computes.
     background : str, optional
-        The class that may appear in any patch; by default that of the mapper.
+        The class that may appear in any patch; by default the background that the mapper chooses.
 
     Returns
     -------
     mapper
-        Its attribute ``torch_device`` names the device to which patches must be moved for ``fit`` and ``scores``; None
-        if they stay NumPy arrays. Only factorisations with a given device need moved patches.
+        Before calling its ``fit`` or ``scores``, move the patches to the device in its attribute ``torch_device``. If
+        this is None, give NumPy arrays.
     """
     if mapping not in MAPPERS:
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
     mapper = MAPPERS[mapping]()
     wanted = {"random_state": seed, "device": device, "background": background}
-    known = mapper.get_params() if hasattr(mapper, "get_params") else {}  # optional method of mappers
+    known = mapper.get_params() if hasattr(mapper, "get_params") else {}  # not every mapper has this method
     chosen = {name: value for name, value in wanted.items() if name in known and value is not None}
     mapper = mapper.set_params(**chosen) if chosen else mapper
     mapper.torch_device = device if isinstance(mapper, LabelMapper) else None
@@ -112,7 +112,7 @@ def make_mapper(mapping: str, *, seed: int = 0, device: str | None = None, backg
 
 
 def mapper_digest(mapper: Any) -> str:
-    """Return the SHA-256 of a mapper's arrays and parameters, on which its predictions depend."""
+    """Return the SHA-256 of a mapper's arrays and parameters; mappers with equal digests give equal labels."""
     if hasattr(mapper, "saved"):
         return digest(*mapper.saved())
     if hasattr(mapper, "save"):

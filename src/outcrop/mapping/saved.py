@@ -1,4 +1,4 @@
-"""Save a fitted mapper in a folder: arrays in ``arrays.npz``, all other data in ``mapper.json``; no pickle."""
+"""Folders of fitted mappers: arrays in ``arrays.npz``, all other data in ``mapper.json``; no pickle."""
 
 import hashlib
 import json
@@ -21,15 +21,15 @@ def write_mapper(path: str | Path, about: dict[str, Any], arrays: dict[str, Any]
     path : path
         Folder to create.
     about : dict
-        Data for JSON: kind, parameters, classes ...
+        Data for JSON, such as ``kind``, ``parameters`` and ``classes``.
     arrays : dict
-        Name -> NumPy array.
+        From name to NumPy array.
     """
     from outcrop.storage.workspace import remove, whole_file
 
     path = Path(path)
     if path.exists() and not (path / ABOUT).is_file():
-        raise ValueError(f"{path} exists already and is no mapper; remove it or choose another name.")
+        raise ValueError(f"{path} exists already and is not a mapper; remove it or choose another name.")
     record = {"format": FORMAT, **_plain(about), "digest": digest(about, arrays), "outcrop": outcrop.__version__}
     with whole_file(path) as aside:
         aside.mkdir(parents=True)
@@ -61,7 +61,7 @@ def read_mapper(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]
 
 
 def digest(about: dict[str, Any], arrays: dict[str, Any]) -> str:
-    """Return the SHA-256 of a mapper's parameters and arrays; it does not depend on their order.
+    """Return the SHA-256 of a mapper's parameters and arrays, independent of their order in the dicts.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def digest(about: dict[str, Any], arrays: dict[str, Any]) -> str:
 
 
 def saved_digest(path: str | Path) -> str:
-    """Return the SHA-256 stored with a saved mapper; empty if it cannot be read."""
+    """Return the SHA-256 stored with a saved mapper; an empty string if it cannot be read."""
     try:
         return str(json.loads((Path(path) / ABOUT).read_text(encoding="utf-8"))["digest"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -85,14 +85,14 @@ def saved_digest(path: str | Path) -> str:
 
 
 def _plain(about: dict[str, Any]) -> Any:
-    """Return a dict after a round trip through JSON."""
+    """Return a dict as JSON restores it: arrays as lists, other unknown types as text."""
     return json.loads(
         json.dumps(about, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
     )
 
 
 def prefixed(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Put a prefix before the names of arrays.
+    """Return the arrays under names with a prefix.
 
     Examples
     --------
@@ -108,18 +108,18 @@ def part(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def known_parameters(kind: type[Any], about: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a saved mapper without parameters that no longer exist."""
+    """Return the parameters of a saved mapper, except parameters that its class no longer has."""
     known = kind().get_params()
     return {name: value for name, value in about["parameters"].items() if name in known}
 
 
 class Saved:
-    """Base of mappers that can be saved: ``saved`` returns their data, ``restored`` rebuilds them."""
+    """Base class of mappers that can be saved: ``saved`` returns the data of a mapper, ``restored`` rebuilds it."""
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return a dict for JSON with at least ``kind``, and the arrays."""
+        """Return a dict for JSON with at least the entry ``kind``, and a dict of arrays."""
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
-        """Save the mapper to a folder for `outcrop.load_mapper`; its scores stay the same bit for bit."""
+        """Save the mapper to a folder; `outcrop.load_mapper` restores it with exactly the same scores."""
         write_mapper(path, *self.saved())

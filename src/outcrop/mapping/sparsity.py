@@ -1,4 +1,4 @@
-"""Initial atoms of the factorisation: cluster means of patches with a given sparsity."""
+"""Initial atoms of the factorisation: cluster means of patches, changed to a given sparsity."""
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -22,7 +22,7 @@ def sparsity(atoms: Array) -> Array:
 
 
 def project_sparsity(atoms: Array, sparsity: float) -> Array:
-    """Return the nearest non-negative rows of the same Euclidean norm with a given sparsity.
+    """Replace each atom by the nearest non-negative atom of the same Euclidean norm with a given sparsity.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def project_sparsity(atoms: Array, sparsity: float) -> Array:
     Returns
     -------
     projected : float64 array, shape (n_atoms, n_pixels)
-        A zero row stays zero. If equal pixels must become different, the later ones become larger.
+        A zero row stays zero. If equal pixels must become different, later pixels become larger.
 
     Notes
     -----
@@ -46,7 +46,7 @@ def project_sparsity(atoms: Array, sparsity: float) -> Array:
     [[3.19, 1.87, 0.55, 0.0]]
     """
     if not 0 < sparsity < 1:
-        raise ValueError(f"sparsity is {sparsity}; choose a value between 0 and 1, or None for none.")
+        raise ValueError(f"sparsity is {sparsity}; choose a value between 0 and 1.")
     xp = array_namespace(atoms)
     atoms = xp.astype(atoms, xp.float64)
     n_pixels = atoms.shape[1]
@@ -83,12 +83,12 @@ def cluster_means(patches: Array, n_clusters: int, *, random_state: int) -> Arra
     Returns
     -------
     means : array, shape (n_clusters, n_pixels)
-        At most as many as patches.
+        With fewer patches than clusters, the patches.
 
     Notes
     -----
     k-means depends on distances alone, so it runs on the Cholesky factor of the Gram matrix, a rotation of the patches
-    into n_patches dimensions: the same clusters at a small part of the cost.
+    into n_patches dimensions. This gives the same clusters in much less time.
     """
     xp = array_namespace(patches)
     n_patches, n_pixels = patches.shape

@@ -1,6 +1,6 @@
-"""Draw a random sample of a survey's grid points, with the means along layers that the mapping from points needs.
+"""Random sample of a survey's grid points, with the means along layers that the mapping from points needs.
 
-The survey is read once, line by line; the size of the sample does not depend on the size of the survey.
+The survey is read once, line by line; the size of the random sample does not depend on the size of the survey.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from outcrop.storage.workspace import damage, whole_file
 
 Floats = npt.NDArray[np.float32]
 
-N_LANDMARKS = 8000  # grid points in the sample
+N_LANDMARKS = 8000  # grid points in the random sample
 N_FINE = 32  # decoder features at half the resolution, the last ones that the encoder returns
 SMOOTH = (1, 4)  # grid points: widths, down and across, of the Gaussian that smooths decoder features
 LARGEST = 8.0  # limit of the absolute value of a logit
@@ -56,19 +56,19 @@ class SurveySample(NamedTuple):
     layer_count: npt.NDArray[np.float64]  # (rows,)
 
     def part(self, rows: slice) -> "SurveySample":
-        """Return the sample with a part of its landmarks."""
+        """Return a copy with only the landmarks in these rows."""
         of_landmarks = ("landmarks", "below", "beside", "place", "relative_time")
         return self._replace(**{name: getattr(self, name)[rows] for name in of_landmarks})
 
 
 def save_sample(sample: SurveySample, path: str | Path) -> None:
-    """Write a sample of a survey atomically into one ``.npz`` file."""
+    """Write a `SurveySample` atomically into one ``.npz`` file."""
     with whole_file(path) as aside, open(aside, "wb") as file:
         np.savez(file, **sample._asdict())
 
 
 def load_sample(path: str | Path) -> SurveySample:
-    """Read a file of `save_sample`; raise a ValueError if it is damaged."""
+    """Read a file that `save_sample` wrote; raise a ValueError if it is damaged."""
     with damage(path, "label again"), open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
         return SurveySample(**{name: stored[name] for name in SurveySample._fields})
 
@@ -81,7 +81,7 @@ def nodes_of(section: npt.ArrayLike, device: str | None = None) -> Nodes:
     section : array, shape (n_samples, n_traces)
         Amplitudes in [0, 1]; missing samples (NaN) are taken as zero amplitude, 0.5.
     device : str, optional
-        A torch device such as ``cuda`` that computes energies and runs the encoder; features differ by rounding alone.
+        A torch device such as ``cuda`` for energies and encoder; features change only by rounding errors.
 
     Notes
     -----
@@ -98,7 +98,7 @@ def nodes_of(section: npt.ArrayLike, device: str | None = None) -> Nodes:
 
 
 def _described(values: Floats, device: str | None) -> Floats:
-    """Return features, predictions and dip at the grid points of one section, shape (rows, columns, n)."""
+    """Return features, predictions and dip at the grid points of a section in one array, shape (rows, columns, n)."""
     encoded = Encoder(device=device).describe(values)[0]
     encoded = _quarter_step(_quarter_step(encoded, 0), 1)
     predictions = encoded[..., : len(ANSWERS)].copy()
@@ -109,7 +109,7 @@ def _described(values: Floats, device: str | None) -> Floats:
 
 
 def _quarter_step(values: Floats, axis: int) -> Floats:
-    """Interpolate values a quarter of a step further along an axis."""
+    """Interpolate values to positions a quarter of a step further along an axis."""
     following = np.minimum(np.arange(values.shape[axis]) + 1, values.shape[axis] - 1)
     moved: Floats = np.float32(0.75) * values + np.float32(0.25) * values.take(following, axis)
     return moved
@@ -151,7 +151,7 @@ def sample_survey(
         sums, counts = sums + by_layer, counts + np.bincount(_rows(time).ravel(), minlength=len(time))
         squares = squares + np.square(channels, dtype=np.float64).sum(axis=(0, 1))
     if not drawn:
-        raise ValueError("The survey has no sections; give at least one (line, section).")
+        raise ValueError("The survey has no sections; give at least one pair (line, section).")
     landmarks, below, beside, place, time = drawn[1:]
     return SurveySample(landmarks, below, beside, place, time, sums, squares, counts)
 
@@ -163,7 +163,7 @@ def _line_nodes(line: tuple[float, npt.ArrayLike]) -> tuple[float, Nodes]:
 def _candidates(
     nodes: Nodes, line: float, time: Floats, keys: npt.NDArray[np.float64], n: int
 ) -> list[npt.NDArray[Any]]:
-    """Return the `n` grid points of a section with the smallest keys, as rows of the arrays of a `SurveySample`."""
+    """Return the `n` grid points of a section with the smallest random keys, as rows of arrays of a `SurveySample`."""
     chosen = np.argsort(keys)[:n]
     rows, columns = np.unravel_index(chosen, time.shape)
     below = nodes.features[np.minimum(rows + NEIGHBOUR, time.shape[0] - 1), columns]
@@ -178,7 +178,7 @@ def relative_time(dip: Floats) -> Floats:
     Parameters
     ----------
     dip : array, shape (rows, columns)
-        In samples per trace.
+        Dip at each grid point, in samples per trace.
 
     Examples
     --------
@@ -201,6 +201,6 @@ def _rows(time: Floats) -> npt.NDArray[np.intp]:
 
 
 def layer_sums(channels: Floats, time: Floats) -> npt.NDArray[np.float64]:
-    """Return the sums of channels over all grid points of each rounded relative time, shape (rows, n_channels)."""
+    """Sum each channel over all grid points with the same rounded relative time; return shape (rows, n_channels)."""
     rows = _rows(time).ravel()
     return np.stack([np.bincount(rows, channel, len(time)) for channel in channels.T], axis=1)
