@@ -210,7 +210,7 @@ def wrong_inputs(job, folder):
         ([*retrieve, "fault=104,360,250", "--count", "salt=3"], "Class 'salt' is unknown"),
         ([*retrieve, "uncertain=104,360,250"], "not a class name"),
         ([*retrieve, "fault=104,360,250", "--reject", "12,x"], "--reject is"),
-        ([*retrieve, "fault=104,360,250", "--accept", "123456"], "not among the retrieved"),
+        ([*retrieve, "fault=104,360,250", "--accept", "123456"], "not in the retrieved table"),
         (["synth", folder / "s.sgy", "--shape", "3,4"], "--shape"),
         (["reproduce", "nosuch"], "Unknown experiment"),
         (["index", v, *o, "--size", "48", "--every", "0"], "every is 0"),

@@ -165,7 +165,7 @@ def test_scores_and_stale_labels_are_refused(source, tmp_path):
             job.add_exemplar(name, place)
         job.set_background("layering")
         labels = job.label([103])
-        with pytest.raises(ValueError, match="keeps no scores"):
+        with pytest.raises(ValueError, match="stores no scores"):
             export(job, tmp_path / "x.zarr", what="score:fault", labels=labels)
         job.paint("fault", [(104, 350, 200)])
         with pytest.raises(ValueError, match="older decisions"):

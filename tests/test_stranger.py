@@ -119,7 +119,7 @@ def test_a_command_that_fails_logs_no_decision(job, outcrop):
     before = history(job)
     words = ["retrieve", job.path, "--exemplar", "salt=106,340,150"]
     code, _, error = outcrop(*words, "--accept", row, "--reject", 10**6)
-    assert code == 2 and "not among the retrieved" in error
+    assert code == 2 and "not in the retrieved table" in error
     assert history(job) == before
     assert outcrop(*words, "--accept", row)[0] == 0
     assert outcrop("decisions", job.path, "--undo")[0] == 0  # one command, one undo
