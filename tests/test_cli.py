@@ -251,7 +251,7 @@ def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
     assert status(outcrop, large)["lines"] == {"total": 12, "labelled": 1, "stale": 1, "confirmed": 0}
     assert outcrop(*words)[0] == 0 and status(outcrop, large)["lines"]["stale"] == 0
     code, _, error = outcrop(*words, "--mapping", "paper")
-    assert code == 2 and "patches of one job" in error
+    assert code == 2 and "learns from one job" in error
     datasets.write_synthetic(tmp_path / "w.sgy", (4, 80, 80), seed=2)
     outcrop("index", tmp_path / "w.sgy", "-o", tmp_path / "w.outcrop", "--size", 32)
     code, _, error = outcrop("label", large, "--with", tmp_path / "w.outcrop")

@@ -72,7 +72,7 @@ class Audit:
 
     @property
     def questions(self) -> pd.DataFrame:
-        """Table of the questions, numbered from 1: class, place, direction, and answer (empty if there is none)."""
+        """Table of the questions, numbered from 1: class, place, direction, and answer (empty if not answered)."""
         names = self.job.plan.names
         given = {(names.get(one["class"]), *one["place"], one["along"]): one["answer"] for one in self._answers()}
         keys = self._questions[["class", *self.job.volume.dims, "along"]].itertuples(index=False, name=None)

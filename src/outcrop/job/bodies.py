@@ -97,7 +97,7 @@ def _notes(job: "Job", found: Bodies, labels: xr.Dataset, done: int) -> list[str
     for name, share in labels.attrs.get("one_sided", {}).items():
         notes.append(
             f"{name}: labels of {along}s and {across}s agree on {share:.0%} of the samples of this class, so only "
-            f"{along}s count for it; structures with one strike, such as faults, are visible on lines across it"
+            f"{along}s count for it; structures with one strike, such as faults, show on lines across their strike"
         )
     return notes + [text for unit, text in UNITS.items() if (found.table["unit"] == unit).any()]
 

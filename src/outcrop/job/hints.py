@@ -44,8 +44,8 @@ def look_alikes(plan: Plan, mapper: Any) -> list[str]:
         clicks = "A click" if n == 1 else f"{n} clicks"
         verb = "looks" if n == 1 else "look"
         texts.append(
-            f"{clicks} of {here!r} {verb} more like {there!r}: click again where {here!r} shows best, and on what "
-            f"surrounds it as {there!r}."
+            f"{clicks} of {here!r} {verb} more like {there!r}: click {here!r} again where it shows best, and "
+            f"click its surroundings as {there!r}."
         )
     return texts
 
@@ -58,7 +58,7 @@ def background_advice(plan: Plan, mapper: Any) -> list[str]:
 
 
 def coverage(plan: Plan, view: Labels, lines: Sequence[int], axis: np.ndarray) -> list[str]:
-    """Return sentences about classes that cover nothing or most of some lines, given by their positions."""
+    """Return sentences about classes that cover nothing or most of the given lines; `lines` are positions."""
     some = [lines[at] for at in np.unique(np.linspace(0, len(lines) - 1, LINES).round().astype(int))] if lines else []
     where = f"{DIRECTIONS[plan.along]} {axis[some[0]]:g}" if len(some) == 1 else f"the {DIRECTIONS[plan.along]}s"
     return section_coverage(plan, [view.section(line)[0] for line in some], where)
@@ -71,7 +71,7 @@ def section_coverage(plan: Plan, sections: Sequence[np.ndarray], where: str) -> 
     ----------
     plan : Plan
     sections : sequence of array
-        Label codes.
+        Label codes of each section.
     where : str
         Name of the sections in the sentences.
     """
