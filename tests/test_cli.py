@@ -403,6 +403,6 @@ def test_a_first_job_needs_no_index(outcrop, job, tmp_path):
     found = status(outcrop, path)
     assert found["lines"]["labelled"] == 1 and not found["index"]["finished"] and found["decisions"]["exemplars"] == 2
     code, _, error = outcrop("label", path, "--exemplar", "fault=104,340,300", "--dry-run")
-    assert code == 2 and "decides nothing" in error
+    assert code == 2 and "records no decision" in error
     code, _, error = outcrop("label", path, "--exemplar", "fault=104,340,300", "--exemplar", "fault=99,340,300")
     assert code == 2 and status(outcrop, path)["decisions"]["exemplars"] == 2  # one position is wrong: neither is added

@@ -191,7 +191,7 @@ def test_a_joined_job_teaches_with_its_clicks_and_strokes(job, tmp_path, made):
     shutil.rmtree(other.path)
     with pytest.raises(ValueError, match="given with --with, does not exist"):
         job.label([105])
-    with pytest.raises(ValueError, match="learns from one job; choose .points"):
+    with pytest.raises(ValueError, match="learns from one job"):
         job.label([105], mapping="paper", with_jobs=[job.path])
 
 

@@ -215,7 +215,7 @@ def test_messages_name_the_options_of_command_line_and_python(job):
     """The remedy names the option of the command line and the argument in Python."""
     job.label([104])
     job.paint("fault", [(104, 350, 100)])
-    with pytest.raises(ValueError, match=r"1 of 1 labelled line is.*--stale, in Python stale=True"):
+    with pytest.raises(ValueError, match=r"1 of 1 labelled line is.*--stale \(in Python: stale=True"):
         job.export(job.path.parent / "a.sgy")
 
 
