@@ -193,6 +193,6 @@ def announce(
         strong = " and ".join(f"{value:.1f} dB over {name}" for name, value in drifts.items() if value and value > 3)
         if strong:
             warn(
-                f"RMS amplitude changes by {strong}, which changes similarities; consider --gain agc:500 or --gain patch."
+                f"RMS amplitude changes by {strong}, which affects similarity; consider --gain agc:500 or --gain patch."
             )
     return cost
