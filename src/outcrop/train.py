@@ -179,7 +179,7 @@ def _begin(n_classes: int, seed: int, device: str | None) -> "tuple[torch.nn.Mod
 
 
 def _unet(n_classes: int) -> "torch.nn.Module":
-    """Return a U-Net of four scales, with batch normalisation, which normalises sections like patches."""
+    """Return a U-Net of four scales; its batch normalisation is the same for patches and whole sections."""
     from monai.networks.nets.unet import UNet
 
     strides = (2,) * (len(CHANNELS) - 1)

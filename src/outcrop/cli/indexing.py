@@ -131,7 +131,7 @@ def parsed(text: Text, parse: Callable[[str], Any]) -> Any:
 
 
 def chosen_area(before: Mapping[str, tuple[float, float]] | None, given: Mapping[Any, Text]) -> Any:
-    """Return the area of an index: the earlier one, with the axes given now replaced; ``auto`` for the whole survey."""
+    """Return the earlier area of an index with the axes in `given` replaced; ``auto`` for the whole survey."""
     area: dict[str, Any] = dict(before or {})
     for name, text in given.items():
         if text == "auto":

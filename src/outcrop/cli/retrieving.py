@@ -52,7 +52,7 @@ def retrieve(
     An exemplar is the patch around a position, or a picture of the size of a patch; it is added to the exemplars of the
     job. Give verdicts on retrieved patches with --accept and --reject: the job keeps them, and all patches are ranked
     again. You may also edit retrieved.csv: a row that you delete counts as rejected, a row that you add as accepted.
-    The job keeps --count for later runs; auto ends at the knee of the similarity curve.
+    The job keeps --count for later runs; with 'auto' the patches end where the similarity curve bends.
     """
     from outcrop.job.choices import judge
     from outcrop.job.choosing import choose_counts

@@ -66,7 +66,7 @@ class JobChoices(JobFolder):
     # ---- classes ----------------------------------------------------------------------------------------------------
 
     def _class(self, name: str, *, new: bool = False) -> str:
-        """Return the first name of a class; an unknown class is refused unless it may be `new`."""
+        """Return the name under which a class was first added; an unknown class is refused unless it may be `new`."""
         state = self.log.state()
         first = state.first_name(name)  # older jobs may have names that `class_name` refuses
         if first is None:
@@ -129,7 +129,7 @@ class JobChoices(JobFolder):
         return class_name(name)
 
     def rename_class(self, old: str, new: str) -> None:
-        """Rename a class; its code, patches and labels stay."""
+        """Rename a class; its code, patches and labels stay unchanged."""
         first, new = self._class(old), class_name(new)
         if self.plan.names[first] == new:
             return

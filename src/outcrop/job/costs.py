@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 
 
 def index_cost(volume: xr.DataArray, grid: PatchGrid, options: IndexOptions, *, workers: int | None = None) -> Cost:
-    """Return the cost of the index of a grid.
+    """Return the cost of an index with all patches of a grid.
 
     A few patches at each of three places of the survey are described, by as many threads as the index will use, so that
     the measurement includes the competition between threads.

@@ -121,7 +121,7 @@ class JobFolder:
         return self._held("plan", (state, known, codes, joined), lambda: resolve(known, state, codes, joined))
 
     def _readable(self, state: State) -> State:
-        """Return a state without confirmed lines whose file is missing or damaged; add one note for each file."""
+        """Return a state without the confirmed lines whose file is missing or damaged; add a note for each file."""
         if not state.confirmed:
             return state
 

@@ -20,7 +20,7 @@ class Advice(UserWarning):
 
 
 def without_background(names: Sequence[str]) -> str:
-    """Return the sentence for classes without a background."""
+    """Return advice for a job that has no background class."""
     if len(names) == 1:
         text = f"{names[0]!r} is the only class, so there are scores and no labels"
     else:
@@ -29,7 +29,7 @@ def without_background(names: Sequence[str]) -> str:
 
 
 def added_background(name: str, share: float) -> str:
-    """Return the sentence for a background class that was added because much of the survey looks like no class."""
+    """Return a sentence about a background class that was added because much of the survey looks like no class."""
     return (
         f"{share:.0%} of the survey looks like none of the classes, so class {name!r} was added for it; remove that "
         "class if every sample belongs to one of the others."
@@ -51,7 +51,7 @@ def look_alikes(plan: Plan, mapper: Any) -> list[str]:
 
 
 def background_advice(plan: Plan, mapper: Any) -> list[str]:
-    """Return the sentence about a missing background class; empty if none is needed."""
+    """Return advice about a missing background class, in a list that is empty if no background is needed."""
     names = [plan.names.get(str(name), str(name)) for name in mapper.classes_]
     open_ended = isinstance(mapper, PointMapper) and mapper.background is None and not mapper.layered_
     return [without_background(names)] if len(names) == 1 or open_ended else []

@@ -1,4 +1,4 @@
-"""The votes of the lines of a job, and the labels that are decided from them."""
+"""Votes for each class on the lines of a job, and the labels that are decided from these votes."""
 
 import contextlib
 from collections.abc import Iterable, Sequence

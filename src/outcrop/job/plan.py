@@ -48,7 +48,7 @@ class Plan:
     Attributes
     ----------
     volume : dict
-        From `known_volume`: digest, shape, dims, source, and the reach of neighbours in line numbers.
+        From `known_volume`: digest, shape, names of the axes (``dims``), source and others.
     state : State
         Classes, exemplars, verdicts, strokes and audits in force: the evidence.
     codes : dict

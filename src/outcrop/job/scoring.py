@@ -1,4 +1,4 @@
-"""Scores of labels: against expert labels, under changes that should not matter, and against another job."""
+"""Scores of labels: against expert labels, against another job, and under changes such as mirroring."""
 
 import copy
 import re
@@ -92,7 +92,7 @@ def _spacing(job: "Job") -> tuple[tuple[float, float], tuple[str, str]]:
 
 
 def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None = None) -> pd.DataFrame:
-    """Return the share of labels that stay the same under changes that should not matter; see `stability`.
+    """Return the share of labels that stay the same under changes such as mirroring; see `stability`.
 
     A borrowed mapper is not fitted again with another seed, because its evidence lies in another job. The mapping by
     points is tested without the positions of its points, because a changed line has other positions.

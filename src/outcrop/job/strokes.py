@@ -79,7 +79,7 @@ def runs(mask: np.ndarray, traces: np.ndarray, samples: np.ndarray) -> list[list
 
 
 def section_of(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> Section | None:
-    """Return direction and position of the section of a stroke; None if the volume has no such line."""
+    """Return the section of a stroke as (direction, position); None if the volume does not have this line."""
     direction = DIRECTIONS.index(stroke["along"])
     label = stroke["line"] if "line" in stroke else stroke["points"][0][direction]
     at = int(positions_of(axes[direction], label))

@@ -1,4 +1,4 @@
-"""Chunks of Zarr arrays, written by many processes at once: each complete or missing, and checked by the main process.
+"""Chunks of Zarr arrays, written by many processes at once; a chunk is complete or missing, never cut off.
 
 A worker writes a chunk, reads it back and returns its seal: the size of its file and a checksum of the end of the file.
 The main process compares the seal with the file that it sees before it counts the chunk as finished. Zarr writes every

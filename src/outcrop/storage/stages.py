@@ -121,7 +121,7 @@ class Stages:
             return {}
 
     def note(self, kind: str, *words: Any) -> None:
-        """Record in the journal of a kind that a stage, or a part of it, is finished; the first word is its key."""
+        """Record in the journal of a kind that a stage or a part of a stage is finished; the first word is its key."""
         append_line(self.root / kind / JOURNAL, " ".join(map(str, words)))
 
     def journal(self, kind: str) -> list[list[str]]:
