@@ -270,7 +270,9 @@ def test_labels_that_are_all_uncertain_have_no_questions(job):
     job.remove_class("other")  # a single class labels nothing
     with pytest.warns(UserWarning, match="the only class"):
         job.label(lines=[103])
-    with pytest.raises(ValueError, match="all are uncertain, painted or confirmed; choose a lower minimum confidence"):
+    with pytest.raises(
+        ValueError, match="all samples are uncertain, painted or confirmed; choose a lower minimum confidence"
+    ):
         job.audit(20, of="samples")
 
 

@@ -210,7 +210,7 @@ def wrong_inputs(job, folder):
         ([*retrieve, "fault=104,360,250", "--count", "salt=3"], "Class 'salt' is unknown"),
         ([*retrieve, "uncertain=104,360,250"], "not a class name"),
         ([*retrieve, "fault=104,360,250", "--reject", "12,x"], "--reject is"),
-        ([*retrieve, "fault=104,360,250", "--accept", "123456"], "not among the retrieved"),
+        ([*retrieve, "fault=104,360,250", "--accept", "123456"], "not in the retrieved table"),
         (["synth", folder / "s.sgy", "--shape", "3,4"], "--shape"),
         (["reproduce", "nosuch"], "Unknown experiment"),
         (["index", v, *o, "--size", "48", "--every", "0"], "'every' is 0"),
@@ -251,7 +251,7 @@ def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
     assert status(outcrop, large)["lines"] == {"total": 12, "labelled": 1, "stale": 1, "confirmed": 0}
     assert outcrop(*words)[0] == 0 and status(outcrop, large)["lines"]["stale"] == 0
     code, _, error = outcrop(*words, "--mapping", "paper")
-    assert code == 2 and "patches of one job" in error
+    assert code == 2 and "learns from one job" in error
     datasets.write_synthetic(tmp_path / "w.sgy", (4, 80, 80), seed=2)
     outcrop("index", tmp_path / "w.sgy", "-o", tmp_path / "w.outcrop", "--size", 32)
     code, _, error = outcrop("label", large, "--with", tmp_path / "w.outcrop")
@@ -403,6 +403,6 @@ def test_a_first_job_needs_no_index(outcrop, job, tmp_path):
     found = status(outcrop, path)
     assert found["lines"]["labelled"] == 1 and not found["index"]["finished"] and found["decisions"]["exemplars"] == 2
     code, _, error = outcrop("label", path, "--exemplar", "fault=104,340,300", "--dry-run")
-    assert code == 2 and "decides nothing" in error
+    assert code == 2 and "records no decision" in error
     code, _, error = outcrop("label", path, "--exemplar", "fault=104,340,300", "--exemplar", "fault=99,340,300")
     assert code == 2 and status(outcrop, path)["decisions"]["exemplars"] == 2  # one position is wrong: neither is added

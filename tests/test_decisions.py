@@ -123,7 +123,7 @@ def test_an_imported_file_counts_once(tmp_path):
     assert len(two.state().exemplars) == 3
     assert {entry["id"] for entry in one.entries} < {entry["id"] for entry in two.entries}
     (tmp_path / "bad.jsonl").write_text('{"what": "exemplar"}\n')
-    with pytest.raises(ValueError, match="line 1 is not a decision"):
+    with pytest.raises(ValueError, match=r"Line 1 of .* is not a decision"):
         two.take(tmp_path / "bad.jsonl")
     assert len(two.state().exemplars) == 3
 

@@ -69,7 +69,7 @@ def test_an_import_removes_no_decision_of_this_job(mine, hers, tmp_path):
     assert [(one.place, one.accept) for one in after.verdicts] == [((4, 5, 6), False), ((8, 8, 8), False)]
     words = " ".join(import_words(mine.entries, import_name(tmp_path / "hers.jsonl"), before, after))
     assert "1 exemplar," in words and "left out" in words and "index" in words and "1 forget" in words
-    assert "On 1 patch the verdict is another one" in words
+    assert "On 1 patch the imported verdict differs" in words
 
 
 def test_one_undo_removes_an_import(mine, hers, tmp_path):

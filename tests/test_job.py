@@ -430,7 +430,7 @@ def test_accept_and_reject_by_rows(job):
     job.reject([int(rows[1])])
     after = job.retrieve()
     assert after.rows[0] == rows[4] and rows[1] not in after.rows
-    with pytest.raises(ValueError, match="not among the retrieved"):
+    with pytest.raises(ValueError, match="not in the retrieved table"):
         job.accept(10**6)
     job.forget([int(rows[1]), int(rows[4])])
     np.testing.assert_array_equal(job.retrieve().rows, weak.rows)
@@ -486,7 +486,7 @@ def test_right_and_wrong_without_a_class(job):
     job.erase([(104, 380, 300)], radius=3)
     assert not excluded_sections(job.plan.state.strokes, list(job.plan.state.classes), job.axes)
     for word in ("right", "wrong"):
-        with pytest.raises(ValueError, match=f"no labels that could be {word}"):
+        with pytest.raises(ValueError, match=f"no labels to mark as {word}"):
             job.paint(word, [(101, 350, 200)], radius=6)
 
 

@@ -189,9 +189,9 @@ def test_a_joined_job_teaches_with_its_clicks_and_strokes(job, tmp_path, made):
     assert (joined != alone).any()
     job.label([105], with_jobs=[other.path])
     shutil.rmtree(other.path)
-    with pytest.raises(ValueError, match="named with --with, does not exist"):
+    with pytest.raises(ValueError, match="given with --with, does not exist"):
         job.label([105])
-    with pytest.raises(ValueError, match="learns from the patches of one job; use points"):
+    with pytest.raises(ValueError, match="learns from one job"):
         job.label([105], mapping="paper", with_jobs=[job.path])
 
 

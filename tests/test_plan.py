@@ -100,7 +100,7 @@ def test_options_that_are_not_named_keep_their_value():
         (RetrievalOptions, {"count": 0}, "Count is 0"),
         (LabelOptions, {"seed": -1}, "seed is -1"),
         (LabelOptions, {"max_error": 1.5}, "between 0 and 1"),
-        (LabelOptions, {"max_error": 0.1, "min_confidence": 0.2}, "no min_confidence with it"),
+        (LabelOptions, {"max_error": 0.1, "min_confidence": 0.2}, "without min_confidence"),
     ],
 )
 def test_invalid_options_are_refused(options, given, message):
@@ -165,7 +165,7 @@ def test_scores_and_stale_labels_are_refused(source, tmp_path):
             job.add_exemplar(name, place)
         job.set_background("layering")
         labels = job.label([103])
-        with pytest.raises(ValueError, match="keeps no scores"):
+        with pytest.raises(ValueError, match="stores no scores"):
             export(job, tmp_path / "x.zarr", what="score:fault", labels=labels)
         job.paint("fault", [(104, 350, 200)])
         with pytest.raises(ValueError, match="older decisions"):

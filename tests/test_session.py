@@ -464,7 +464,7 @@ def test_a_change_of_line_clears_messages(session):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("x" * 52, "52 characters, 40 are the most"), ("a/b", "it has '/'"), ("", "empty"), ("Right", "something else"),
+    [("x" * 52, "52 characters, more than 40"), ("a/b", "it has '/'"), ("", "empty"), ("Right", "reserved"),
      (".a", "begins with neither")],
 )  # fmt: skip
 def test_the_error_for_a_class_name_states_the_reason(session, name, words):

@@ -119,7 +119,7 @@ def test_a_command_that_fails_logs_no_decision(job, outcrop):
     before = history(job)
     words = ["retrieve", job.path, "--exemplar", "salt=106,340,150"]
     code, _, error = outcrop(*words, "--accept", row, "--reject", 10**6)
-    assert code == 2 and "not among the retrieved" in error
+    assert code == 2 and "not in the retrieved table" in error
     assert history(job) == before
     assert outcrop(*words, "--accept", row)[0] == 0
     assert outcrop("decisions", job.path, "--undo")[0] == 0  # one command, one undo
@@ -215,7 +215,7 @@ def test_messages_name_the_options_of_command_line_and_python(job):
     """The remedy names the option of the command line and the argument in Python."""
     job.label([104])
     job.paint("fault", [(104, 350, 100)])
-    with pytest.raises(ValueError, match=r"1 of 1 labelled line is.*--stale, in Python stale=True"):
+    with pytest.raises(ValueError, match=r"1 of 1 labelled line is.*--stale \(in Python: stale=True"):
         job.export(job.path.parent / "a.sgy")
 
 

@@ -110,7 +110,7 @@ def test_status_reports_the_bytes(tmp_path, outcrop):
     for kind in ("mapper", "survey"):
         sizes = [path.stat().st_size for path in (job.stages.root / kind).rglob("*") if path.is_file()]
         assert disk[kind] == sum(sizes) > 0
-    assert "samples of the survey" in outcrop("status", job.path)[1]
+    assert "subset of the survey" in outcrop("status", job.path)[1]
     assert disk["bytes_a_sample"] == pytest.approx(files["votes"] / (2 * 70 * 64), abs=0.001)
 
 

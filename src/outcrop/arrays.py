@@ -58,7 +58,7 @@ def constant(xp: Any, values: Any, *, like: Array, dtype: Any = None) -> Array:
 
 
 def check_device(name: str | None) -> str | None:
-    """Return the name of a torch device after checking that it can be used; None for None.
+    """Return the name of a torch device after checking that it can be used; None is returned unchanged.
 
     Examples
     --------

@@ -92,7 +92,7 @@ def report(
     by_class = pd.DataFrame(scores["IU"].items(), columns=["class", "IU"])
     sections = {
         "Retrieved patches": [
-            "One exemplar per class was placed in the synthetic volume; these patches are most similar to them.",
+            "One exemplar per class was placed in the synthetic volume; these patches are most similar to it.",
             retrieved,
             (folder / "gallery.png", "Retrieved patches by rank, with their similarity to the exemplar."),
             (oc.plots.purity_curves(shown), "Share of the retrieved patches that show their class."),

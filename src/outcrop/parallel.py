@@ -125,7 +125,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _one_thread(kind: str) -> Any:
-    """Limit the libraries of a kind to one thread; `threadpool_limits` would also restore other kinds."""
+    """Limit libraries of a kind, such as BLAS, to one thread; `threadpool_limits` would also restore other kinds."""
     return _libraries(len(sys.modules)).select(user_api=kind).limit(limits=1)
 
 

@@ -127,7 +127,7 @@ def _render(item: Any) -> str:
 
 
 def _table(frame: pd.DataFrame) -> str:
-    """Return the HTML of a DataFrame with numbers aligned right; its index is shown if it has a name or is no range."""
+    """Return the HTML of a DataFrame, numbers aligned right; an unnamed index that only counts rows is hidden."""
     if frame.index.name is not None or not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index()
     numeric = [pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind) for kind in frame.dtypes]

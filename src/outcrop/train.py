@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CHANNELS = (16, 32, 64, 128)
 SEEN = 12_000  # default number of patches in all epochs; two minutes on two cores for patches of 64 x 64
 BATCH, RATE = 16, 3e-3  # patches per step; initial learning rate, which falls to zero along a cosine
-HALVED = 2 ** (len(CHANNELS) - 1)  # height and width of the net's input must be multiples of it
+HALVED = 2 ** (len(CHANNELS) - 1)  # height and width of the net's input must be multiples of this number
 
 
 class Net:
@@ -38,7 +38,7 @@ class Net:
         self.module, self.classes_ = module, list(classes)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return metadata and arrays of the net, from which a digest is made; `train` saves the net in a file."""
+        """Return the metadata and the weights of the net, from which its digest is made."""
         arrays = {name: value.cpu().numpy() for name, value in self.module.state_dict().items()}
         return {"kind": type(self).__name__, "classes": self.classes_}, arrays
 
@@ -53,7 +53,7 @@ class Net:
             return np.asarray(_forward(self.module, images).softmax(1).movedim(1, -1).cpu())
 
     def votes(self, section: npt.ArrayLike, line: float | None = None) -> np.ndarray:
-        """Return the probability of every class on a section (n_samples, n_traces); traces are the first axis."""
+        """Return class probabilities, shape (n_traces, n_samples, n_classes), of a section (n_samples, n_traces)."""
         probabilities: np.ndarray = self.scores(np.asarray(section)[None])[0]
         return probabilities.swapaxes(0, 1)
 
@@ -179,7 +179,7 @@ def _begin(n_classes: int, seed: int, device: str | None) -> "tuple[torch.nn.Mod
 
 
 def _unet(n_classes: int) -> "torch.nn.Module":
-    """Return a U-Net of four scales, with batch normalisation, which normalises sections like patches."""
+    """Return a U-Net of four scales; its batch normalisation is the same for patches and whole sections."""
     from monai.networks.nets.unet import UNet
 
     strides = (2,) * (len(CHANNELS) - 1)
@@ -195,7 +195,7 @@ def _to(module: "torch.nn.Module", device: str) -> "torch.nn.Module":
 
 
 def _forward(module: "torch.nn.Module", images: "torch.Tensor") -> "torch.Tensor":
-    """Return the scores of images, padded to a height and width that the net can halve."""
+    """Return the scores of images; they are padded so that the net can halve height and width repeatedly."""
     from torch.nn.functional import pad
 
     height, width = images.shape[-2:]

@@ -138,7 +138,7 @@ def work_bars() -> Iterator[Callable[..., None]]:
 
 
 def show(table: Table) -> None:
-    """Print a table: unfolded in a file or pipe; on a terminal long cells are folded, never cut."""
+    """Print a table; long cells are folded on a terminal, and stay on one line in a file or pipe."""
     for column in table.columns:
         column.overflow = "fold"
     console = Console()

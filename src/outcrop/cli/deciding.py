@@ -41,7 +41,7 @@ def decisions(
     ] = None,
     class_: Annotated[Text, Option("--class", help="Class of imported fault sticks or of an imported horizon.")] = None,
     as_: Annotated[
-        str, Option("--as", help="Import fault sticks or a horizon as strokes or as exemplars.")
+        str, Option("--as", help="Import fault sticks or a horizon as 'strokes' or as 'exemplars'.")
     ] = "strokes",
     undo: Annotated[bool, Option("--undo", help="Undo your last act: all decisions of one command or click.")] = False,
     redo: Annotated[bool, Option("--redo", help="Redo the act that you undid last.")] = False,
@@ -51,8 +51,8 @@ def decisions(
 
     The list states who decided what, when and from which program; undone decisions stay in it. Positions are survey
     coordinates, so decisions can be imported into another job, also of another version of the survey; decisions
-    outside its volume are kept but not used. An import adds decisions: exemplars that a colleague removed and options
-    that a colleague chose do not change yours. One --undo undoes the whole import.
+    outside its volume are kept but not used. An import adds decisions; it removes none of your exemplars and replaces
+    none of your options. One --undo undoes the whole import.
     """
     choices = {"--export": export_to, "--import": import_from, "--undo": undo, "--redo": redo}
     asked = [name for name, value in choices.items() if value]
@@ -122,18 +122,21 @@ def paint(
         str,
         Option(
             "--class",
-            help="Class to paint; right or wrong: the labels are right or wrong; erase: clear earlier strokes.",
+            help="Class to paint; 'right' or 'wrong': the labels there are right or wrong; 'erase': clear strokes.",
         ),
     ],
     radius: Annotated[
         float | None, Option(help="Radius of the stroke in samples and traces; default: 4, with --filled 0.5.")
     ] = None,
     along: Annotated[str, Option(help="Direction of the painted sections: inline or crossline.")] = "inline",
-    filled: Annotated[bool, Option("--filled", help="Close the line and paint the area inside.")] = False,
+    filled: Annotated[
+        bool, Option("--filled", help="Join the last point to the first, and paint the area inside.")
+    ] = False,
 ) -> None:
     """Paint a class on sections of a JOB; 'outcrop label' learns from the painted samples.
 
-    '--stroke 330,540,1500:560,1640' paints inline 330 from crossline 540 at 1500 ms to crossline 560 at 1640 ms.
+    LINE and TRACE are line numbers: '--stroke 330,540,1500:560,1640' paints inline 330 from crossline 540 at 1500 ms
+    to crossline 560 at 1640 ms.
     'outcrop decisions JOB --undo' undoes all strokes of the command.
     """
     with open_job(job) as opened, opened.log.act():
@@ -153,7 +156,7 @@ def confirm(
         Text, Option("--from", help="Confirm the labels, the horizon or the fault sticks in this file.")
     ] = None,
     above: Annotated[Text, Option(help="With a horizon: the class above it.")] = None,
-    below: Annotated[Text, Option(help="With a horizon: the class from it downwards.")] = None,
+    below: Annotated[Text, Option(help="With a horizon: the class at and below it.")] = None,
     remove: Annotated[bool, Option("--remove", help="Withdraw the confirmation of these lines.")] = False,
     json_: AS_JSON = False,
 ) -> None:
@@ -188,12 +191,15 @@ def confirm(
 def audit(
     job: JOB,
     clicks: Annotated[int, Option(help="Number of patches or samples to judge.")] = 30,
-    of: Annotated[str, Option(help="patches: retrieved patches; samples: labelled samples.")] = "patches",
+    of: Annotated[
+        str, Option(help="What you judge: 'patches' (retrieved patches) or 'samples' (labelled samples).")
+    ] = "patches",
     yes: Annotated[Text, Option(help="Numbers of the questions whose class is right, e.g. 1,4-9.")] = None,
     no: Annotated[Text, Option(help="Numbers of the questions whose class is wrong.")] = None,
     unknown: Annotated[Text, Option(help="Numbers of the questions that you cannot answer.")] = None,
     really: Annotated[
-        Texts, Option("--is", help="With --of samples: NUMBER=CLASS, the right class of a question. May be repeated.")
+        Texts,
+        Option("--is", help="With --of samples: NUMBER=CLASS, the true class of a wrong sample. May be repeated."),
     ] = None,
     seed: Annotated[int, Option(help="Random seed; another seed draws other patches or samples.")] = 0,
     json_: AS_JSON = False,
@@ -202,7 +208,7 @@ def audit(
 
     The patches or samples are drawn at random, and each is a question: does it show its class? A numbered picture of
     all questions is written into the job folder. Answer them with --yes, --no and --unknown; on a terminal they are
-    also asked one by one. The command prints the share of right ones for each class with 95 % intervals. Answers are
+    also asked one by one. The command prints the share of right answers for each class with 95 % intervals. Answers are
     decisions: the job keeps them, and 'outcrop decisions JOB --undo' undoes them.
     """
     given = {"yes": yes, "no": no, "unknown": unknown}
@@ -232,7 +238,7 @@ def audit(
         say(f"{len(unanswered)} of {counted(len(questions), 'questions', 'are')} open; look at {path} and answer with")
         say(f"  outcrop audit {job} {options}--yes {','.join(unanswered[:3])} --no ... --unknown ...")
     if older:
-        say(f"{counted(older, 'answers', 'are')} not counted: the patches or labels changed since.")
+        say(f"{counted(older, 'answers', 'are')} not counted, because the patches or labels changed after them.")
 
 
 def prompt_audit(found: "Audit", palette: dict[str, str]) -> None:
@@ -284,12 +290,12 @@ def unseen(
 def clean(
     job: JOB,
     remove: Annotated[
-        bool, Option("--remove", help="Delete the listed results; without it they are only listed.")
+        bool, Option("--remove", help="Delete the listed results; without this option they are only listed.")
     ] = False,
-    keep: Annotated[Text, Option(help="Keep the newest of them up to this size, e.g. 2GB.")] = None,
+    keep: Annotated[Text, Option(help="Keep the newest unused results, up to this total size, e.g. 2GB.")] = None,
     json_: AS_JSON = False,
 ) -> None:
-    """List the results of older decisions and options of a JOB with their sizes; --remove deletes them.
+    """List the results in a JOB that its present decisions no longer use, with sizes; --remove deletes them.
 
     Decisions, results of the present decisions and labels that are shown are never deleted.
     """

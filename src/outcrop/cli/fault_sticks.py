@@ -34,10 +34,15 @@ def faults(
         Text, Option(help="Volume only: direction of the sections, inline (default), crossline or both.")
     ] = None,
     lines: LINES = None,
-    threshold: Annotated[float, Option(help="Fault likelihood, 0 to 1, that a stick must exceed at one sample.")] = 0.4,
+    threshold: Annotated[
+        float, Option(help="Fault likelihood, 0 to 1, that a stick must exceed at one or more samples.")
+    ] = 0.4,
     class_: Annotated[
         Text,
-        Option("--class", help="Job only: class of faults; default: of the last verdict, or the class named fault."),
+        Option(
+            "--class",
+            help="Job only: class of faults; default: that of the last verdict on a stick, else the class named fault.",
+        ),
     ] = None,
     accept: Annotated[Text, Option(help="Job only: numbers of sticks in FILE that are right, e.g. 3,12.")] = None,
     reject: Annotated[Text, Option(help="Job only: numbers of sticks in FILE that are wrong.")] = None,
@@ -46,7 +51,7 @@ def faults(
         Texts, Option(help="Job only: STICK=INLINE,CROSSLINE,TIME extends a stick to this point. May be repeated.")
     ] = None,
     import_from: Annotated[OnePath, Option("--import", help="Job only: file of fault sticks to accept.")] = None,
-    truth: Annotated[OnePath, Option(help="File of an interpreter's fault sticks, to score the picked ones.")] = None,
+    truth: Annotated[OnePath, Option(help="File of an interpreter's fault sticks, to score the picked sticks.")] = None,
     velocity: Annotated[float, Option(help="Velocity in m/s that converts time to depth, for dip and area.")] = 2500.0,
     report: Annotated[OnePath, Option(help="FILE.html: report with the sticks on sections and a time slice.")] = None,
     device: DEVICES = None,
@@ -101,7 +106,7 @@ def faults(
             sticks = numbered_as(sticks, before, volume)
             lost = sorted(set(before["stick"]) - set(sticks["stick"]) - set(named))
             if lost and named:
-                say(f"Verdicts also count on nearby lines, so these sticks are gone too: {', '.join(map(str, lost))}")
+                say(f"Verdicts also apply to nearby lines; these sticks were removed too: {', '.join(map(str, lost))}")
     else:
         volume, along = open_volume(source, header_bytes, domain), along or "inline"
         real = read_sticks(truth, volume) if truth else None
@@ -116,7 +121,9 @@ def faults(
         name = "crossline" if along == "crossline" else "inline"
         scores = stick_scores(sticks, real[real[name].isin(wanted)] if wanted else real, volume)
         if not scores["sections"]:
-            raise ValueError(f"{truth} has no stick on the picked lines; give lines that it has with --lines.")
+            raise ValueError(
+                f"{truth} has no stick on the picked lines; choose lines that have sticks in this file with --lines."
+            )
     if report:
         facts = {"source": source, "threshold": threshold, "along": along, "file": str(output)}
         write_fault_report(report, volume, sticks, table, truth=real, scores=scores, labels=labels, facts=facts)
@@ -128,7 +135,7 @@ def faults(
 
 
 def decide_sticks(job: "oc.Job", name: Text, judged: list[Any], extended: list[Any]) -> None:
-    """Accept, reject, extend sticks of a class or clear verdicts on them; decide nothing if one of them is refused."""
+    """Accept, reject or extend sticks of a class, or clear verdicts on them; if one is refused, decide nothing."""
     from outcrop.job.faults import extend_stick, extended_stick, judge_sticks
 
     for place, stick in extended:
@@ -162,7 +169,7 @@ def parse_extension(text: str) -> tuple[int, tuple[float, ...]]:
 
 
 def chosen_sticks(before: "pd.DataFrame | None", wanted: list[int], output: Path) -> "pd.DataFrame":
-    """Return the sticks with some numbers in the file of the previous run."""
+    """Return the sticks with the given numbers from the file of the previous run."""
     if before is None:
         raise ValueError(f"{output} does not exist yet; pick without --accept, --reject and --extend first.")
     missing = sorted(set(wanted) - set(before["stick"]))

@@ -28,13 +28,17 @@ def index(
     volume: VOLUME,
     output: Annotated[Path, Option("--output", "-o", help="Job folder to write to, by convention NAME.outcrop.")],
     size: Annotated[
-        Text, Option(help="Patch size, at least 32: 99 (default), height,width in samples and traces, or 400ms,2500m.")
+        Text,
+        Option(help="Patch size, at least 32: 99 (default), HEIGHT,WIDTH in samples and traces, or e.g. 400ms,2500m."),
     ] = None,
     step: Annotated[
-        Text, Option(help="Samples and traces from one patch to the next: 11, or down,across; auto: by survey size.")
+        Text,
+        Option(help="Samples and traces from one patch to the next: one number or DOWN,ACROSS; auto: by survey size."),
     ] = None,
     along: Annotated[Text, Option(help="Direction of the sections: inline (default), crossline or both.")] = None,
-    every: Annotated[int | None, Option(help="Use every Nth line (default 1); neighbours are nearly equal.")] = None,
+    every: Annotated[
+        int | None, Option(help="Use every Nth line (default 1); neighbouring lines are nearly equal.")
+    ] = None,
     inlines: Annotated[Text, Option(help="Use only inlines FIRST,LAST; auto: all.")] = None,
     crosslines: Annotated[Text, Option(help="Use only crosslines FIRST,LAST; auto: all.")] = None,
     times: Annotated[Text, Option(help="Use only times (or depths) FIRST,LAST; auto: all.")] = None,
@@ -43,21 +47,24 @@ def index(
     ] = None,
     gain: Annotated[
         Text,
-        Option(help="Scaling of amplitudes to [0, 1]: volume (one clip, default), agc:MS (window in ms) or patch."),
+        Option(
+            help="Scaling of amplitudes to [0, 1]: volume (default), agc:MS (windows of MS ms) or patch (each alone)."
+        ),
     ] = None,
     clip: Annotated[
         Text,
         Option(help="Amplitude that is scaled to 1, and its negative to 0; auto (default): the 99.5th percentile."),
     ] = None,
     measure: Annotated[
-        Text, Option(help="Similarity of patches: encoder (default) or curvelet-svd (the paper's).")
+        Text, Option(help="Similarity of patches: encoder (default) or curvelet-svd (as in the paper).")
     ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
     device: DEVICES = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Print the number of patches, time and disk space, and stop.")
+        bool,
+        Option("--dry-run", help="Print the number of patches, and the time and disk space needed; compute nothing."),
     ] = False,
     json_: DRY_RUN_AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
@@ -124,7 +131,7 @@ def parsed(text: Text, parse: Callable[[str], Any]) -> Any:
 
 
 def chosen_area(before: Mapping[str, tuple[float, float]] | None, given: Mapping[Any, Text]) -> Any:
-    """Return the area of an index: the earlier one, with the axes given now replaced; ``auto`` for the whole survey."""
+    """Return the earlier area of an index with the axes in `given` replaced; ``auto`` for the whole survey."""
     area: dict[str, Any] = dict(before or {})
     for name, text in given.items():
         if text == "auto":
@@ -161,13 +168,13 @@ def say_kept(known: Mapping[str, Any], report: Mapping[str, Any], *, changed: bo
                 f"To return to it, index {source} again."
             )
     elif known and stale and changed:
-        say(f"{lines} stale: made from another index; 'outcrop label' labels them again")
+        say(f"{lines} stale: made with another index; 'outcrop label' labels them again")
 
 
 def announce(
     volume: "xr.DataArray", grid: "PatchGrid", options: "IndexOptions", *, by_size: bool, workers: int | None
 ) -> "Cost":
-    """Print the cost of an index, measured on a few patches, warn if amplitudes drift, and return the cost."""
+    """Print the cost of an index, measured on a few patches; warn if amplitudes change across the survey; return it."""
     from outcrop.job.costs import index_cost
     from outcrop.volumes.summary import describe
 
@@ -186,7 +193,6 @@ def announce(
         strong = " and ".join(f"{value:.1f} dB over {name}" for name, value in drifts.items() if value and value > 3)
         if strong:
             warn(
-                f"RMS amplitude drifts by {strong}, and the measure follows amplitude; consider --gain agc:500 or "
-                "--gain patch."
+                f"RMS amplitude changes by {strong}, which affects similarity; consider --gain agc:500 or --gain patch."
             )
     return cost

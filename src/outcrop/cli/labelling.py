@@ -32,27 +32,29 @@ if TYPE_CHECKING:
 
 @app.command()
 def label(
-    job: Annotated[Path, Argument(metavar="JOB", help="Job folder; with --output a volume.")],
+    job: Annotated[Path, Argument(metavar="JOB", help="Job folder; with --output: the volume to label.")],
     exemplar: Annotated[
         Texts, Option(help="Add an exemplar at a position: CLASS=INLINE,CROSSLINE,TIME. May be repeated.")
     ] = None,
     mapping: Annotated[
-        Text, Option(help="Method: points (default), or the paper's paper, published or exact, from retrieved patches.")
+        Text, Option(help="Method: points (default); or paper, published or exact, which learn from retrieved patches.")
     ] = None,
     lines: LINES = None,
     step: Annotated[
         Text,
-        Option(help="For the paper's mappings: samples and traces from patch to patch; auto: a third of the size."),
+        Option(
+            help="For paper, published, exact: samples and traces from patch to patch; auto: a third of the patch size."
+        ),
     ] = None,
     min_confidence: Annotated[
         float | None, Option(help="Confidence, 0 to 1, below which samples are uncertain; 0 removes the limit.")
     ] = None,
     max_error: Annotated[
-        float | None, Option(help="Largest expected share of wrong labels, e.g. 0.05; chooses --min-confidence.")
+        float | None, Option(help="Largest expected share of wrong labels, e.g. 0.05; sets --min-confidence.")
     ] = None,
     with_jobs: Annotated[
         Texts,
-        Option("--with", help="Learn from this job on the same volume too. May be repeated; none clears the list."),
+        Option("--with", help="Learn from this job on the same volume too. May be repeated; 'none' clears the list."),
     ] = None,
     background: BACKGROUND = None,
     mapper: Annotated[
@@ -66,13 +68,13 @@ def label(
     ] = None,
     device: Annotated[
         Text,
-        Option(callback=check_devices, help="Torch devices for the paper's mappings: cuda, or cuda:0,cuda:1."),
+        Option(callback=check_devices, help="Torch devices for paper, published and exact: cuda, or cuda:0,cuda:1."),
     ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Fit the mapper, print the number of lines, time and disk space; label nothing.")
+        bool, Option("--dry-run", help="Fit the mapper, print the lines, time and disk space needed; label nothing.")
     ] = False,
     json_: DRY_RUN_AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
@@ -103,7 +105,7 @@ def label(
         folder, volume = volume_to_label(str(job), mapper, output, header_bytes, domain)
     places = [parse_exemplar(text, "--exemplar") for text in exemplar or []]
     if dry_run and places:
-        raise ValueError("--dry-run decides nothing; leave out --exemplar or --dry-run.")
+        raise ValueError("--dry-run records no decision; leave out --exemplar or --dry-run.")
     chosen: dict[str, Any] = {"mapping": mapping, "seed": seed}
     limits: dict[str, Any] = {"min_confidence": min_confidence, "max_error": max_error}
     patches = step if step in (None, "auto") else numbers(str(step), 1, "--step")[0]
@@ -148,7 +150,7 @@ def label(
     if max_error is not None:
         say(
             f"Samples below a confidence of {limit:.2f} are uncertain; at most {max_error:.0%} of the other labels are "
-            f"wrong if the confidence is right; 'outcrop audit {job} --of samples' checks and corrects it"
+            f"wrong if the confidence is right; 'outcrop audit {job} --of samples' checks and corrects the confidence"
         )
     elif limit > 0:
         say(f"Samples below a confidence of {limit:.2f} are uncertain; --min-confidence 0 removes the limit")
@@ -158,7 +160,7 @@ def label(
     stale = f", {counts['stale']} of them stale (older decisions or options)" if counts["stale"] else ""
     say(
         f"{folder}: {counts['labelled']} of {counted(counts['total'], 'lines')} labelled{stale}; "
-        f"labels.png of {along} {middle}; {duration(time.perf_counter() - begin)}"
+        f"labels.png shows {along} {middle}; {duration(time.perf_counter() - begin)}"
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_volume(path: str, header_bytes: str | None = None, domain: str | None = None) -> "xr.DataArray":
-    """Open a volume with header bytes given as text."""
+    """Open a volume; header bytes are given as text."""
     if header_bytes is None:
         return oc.open_volume(path, domain=domain)
     return oc.open_volume(path, domain=domain, header_bytes=numbers(header_bytes, 2, "--header-bytes"))

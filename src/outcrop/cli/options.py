@@ -43,4 +43,9 @@ BACKGROUND = Annotated[
     Option(help="Class of all samples that show no marked structure; default: a class called other or background."),
 ]
 LINES = Annotated[Text, Option(help="Only these lines, e.g. 310,330 or 300-340.")]
-STALE = Annotated[bool, Option("--stale", help="Include stale lines: labelled from older decisions or samples.")]
+STALE = Annotated[
+    bool,
+    Option(
+        "--stale", help="Use stale lines too, which were labelled from older decisions or older samples of the volume."
+    ),
+]

@@ -27,7 +27,8 @@ def evaluate(
     class_: Annotated[
         Text,
         Option(
-            "--class", help="Class of the fault sticks (default: the class named fault), or whose top is the horizon."
+            "--class",
+            help="Class of the fault sticks (default: the class named fault), or the class with the horizon as top.",
         ),
     ] = None,
     against: Annotated[OnePath, Option(help="Another job on the same survey, whose labels are compared.")] = None,
@@ -61,7 +62,7 @@ def evaluate(
         for one in (opened, other):
             old = 0 if one is None else sum(one.labelled.values())
             if one is not None and old:
-                warn(f"{counted(old, 'labelled lines', 'are')} stale (older decisions) in {one.path}.")
+                warn(f"{one.path}: {counted(old, 'labelled lines', 'are')} stale (labelled from older decisions).")
         for line in wanted or []:
             if line not in axis:
                 raise ValueError(f"--lines names {along} {line}, which {job} does not have; choose another.")
@@ -75,7 +76,7 @@ def evaluate(
         elif truth:
             found = score_labels(opened, truth, lines=wanted, labels=net_labels(opened) if net else None)
             answer(json_, found, show_scores, found)
-            say(f"{job}: evaluation.png, confusion.png")
+            say(f"Pictures in {job}: evaluation.png, confusion.png")
         else:
             done = axis[list(labelled)].tolist()
             chosen = wanted or done[:: max(1, len(done) // 2)][:2]
@@ -95,7 +96,7 @@ def export(
     ] = "label",
     format_: Annotated[int, Option("--format", help="SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.")] = 5,
     stale: STALE = False,
-    seed: Annotated[int, Option(help="Random seed of the split of a training set.")] = 0,
+    seed: Annotated[int, Option(help="Random seed of the division of a training set into parts.")] = 0,
     net: NET = False,
     memory: MEMORY = None,
 ) -> None:
@@ -120,7 +121,8 @@ def bodies(
     ] = None,
     min_samples: Annotated[int, Option(help="Leave out geobodies with fewer samples.")] = 1000,
     velocity: Annotated[
-        float | None, Option(help="Interval velocity in m/s, for volumes in m3 if the survey is in time.")
+        float | None,
+        Option(help="Interval velocity in m/s, which gives sizes of bodies in m3 if the survey is in time."),
     ] = None,
     fuse: Annotated[
         bool | None,
@@ -155,7 +157,7 @@ def bodies(
         show_frame(misfits, "tops against horizons")
     for note in notes:
         say(note[0].upper() + note[1:], style="yellow")
-    say(f"{output}: bodies.csv, tops and bases, report.html")
+    say(f"Written to {output}: bodies.csv, tops and bases, report.html")
 
 
 @app.command()

@@ -27,14 +27,20 @@ def retrieve(
     count: Annotated[
         Text, Option(help="Number of patches for each class: auto (default), 500, or fault=500,salt-dome=200.")
     ] = None,
-    per_exemplar: Annotated[bool | None, Option(help="Divide the count of a class evenly among its exemplars.")] = None,
-    diverse: Annotated[bool, Option("--diverse", hidden=True, help="Without effect.")] = False,
+    per_exemplar: Annotated[
+        bool | None, Option(help="Retrieve an equal share of the patches of a class for each of its exemplars.")
+    ] = None,
+    diverse: Annotated[
+        bool, Option("--diverse", hidden=True, help="No longer has an effect; accepted so that old commands still run.")
+    ] = False,
     background: BACKGROUND = None,
     device: DEVICE = None,
     accept: Annotated[
-        Text, Option(help="Patches that show their class: numbers in column row of retrieved.csv, e.g. 12,88.")
+        Text, Option(help="Patches that show their class: numbers from the column 'row' of retrieved.csv, e.g. 12,88.")
     ] = None,
-    reject: Annotated[Text, Option(help="Patches that do not show their class: numbers in column row.")] = None,
+    reject: Annotated[
+        Text, Option(help="Patches that do not show their class: numbers from the column 'row' of retrieved.csv.")
+    ] = None,
     forget: Annotated[bool, Option("--forget", help="Clear all earlier verdicts on patches.")] = False,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
@@ -46,7 +52,7 @@ def retrieve(
     An exemplar is the patch around a position, or a picture of the size of a patch; it is added to the exemplars of the
     job. Give verdicts on retrieved patches with --accept and --reject: the job keeps them, and all patches are ranked
     again. You may also edit retrieved.csv: a row that you delete counts as rejected, a row that you add as accepted.
-    The job keeps --count for later runs; auto ends at the knee of the similarity curve.
+    The job keeps --count for later runs; with 'auto' the patches end where the similarity curve bends.
     """
     from outcrop.job.choices import judge
     from outcrop.job.choosing import choose_counts
@@ -134,7 +140,7 @@ def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
     found = [*warnings(weak, int((job.index().status == 0).sum())), *exemplars_outside(job)]
     if job.plan.background_name is None and len(job.classes) > 1:
         found.append(
-            "No class is the background that may appear in any patch; name one 'other', or choose one with "
-            "--background NAME: labels are much better with it."
+            "No class is the background, which may appear in any patch; name one 'other', or choose one with "
+            "--background NAME: labels are much better with a background."
         )
     return found

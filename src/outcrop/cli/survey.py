@@ -21,7 +21,10 @@ def info(
     json_: AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
     domain: DOMAIN = None,
-    size: Annotated[str, Option(help="Patch size to show in ms and m: 99, height,width, or 400ms,2500m.")] = "99",
+    size: Annotated[
+        str,
+        Option(help="Patch size to show in ms and m: one number, HEIGHT,WIDTH in samples and traces, or 400ms,2500m."),
+    ] = "99",
     picture: Annotated[Text, Option(help="Draw the middle inline into this file, e.g. line.png.")] = None,
 ) -> None:
     """Show axes, geometry, format and amplitudes of a VOLUME; writes a file only with --picture."""

@@ -52,8 +52,8 @@ def show_facts(name: str, facts: Mapping[str, Any]) -> None:
         "amplitude": ", ".join(f"{p} %: {value:g}" for p, value in amplitude["percentiles"].items()),
         "range": "{minimum:g} to {maximum:g}".format(**amplitude) + (sampled and f" (of {sampled})") + clip,
         "histogram": sparkline(amplitude["histogram"]["counts"]),
-        "RMS by line": sparkline(rms["by_line"]) + f", drift {rms['drift_lines'] or 0:.1f} dB",
-        "RMS by " + facts["domain"]: sparkline(rms["by_time"]) + f", drift {rms['drift_time'] or 0:.1f} dB",
+        "RMS by line": sparkline(rms["by_line"]) + f", largest change {rms['drift_lines'] or 0:.1f} dB",
+        "RMS by " + facts["domain"]: sparkline(rms["by_time"]) + f", largest change {rms['drift_time'] or 0:.1f} dB",
         "not finite": amplitude["nan"] + amplitude["infinite"] and "{nan} NaN, {infinite} Inf".format(**amplitude),
         "classes": facts["classes"] and ", ".join(f"{i} {name}" for i, name in enumerate(facts["classes"], 1)),
         "notes": "\n".join(facts["notes"]),
@@ -74,7 +74,7 @@ def show_summary(summary: Mapping[str, Mapping[str, Any]], job: Path, decisions:
 
 def show_comparison(found: Mapping[str, Any], job: Path, other: Path) -> None:
     """Print where the labels of two jobs differ, and the decisions that cause it."""
-    agree = f"{found['agreement']:.1%} of {counted(len(found['lines']), 'lines')} agree"
+    agree = f"{found['agreement']:.1%} of the labels on {counted(len(found['lines']), 'lines')} agree"
     show_frame(found["rows"], f"{job} against {other}: {agree}")
     show_frame(found["differ"].head(8), "lines that differ most, share of the samples")
     show_frame(found["decisions"], "decisions")
@@ -88,7 +88,7 @@ def show_stages(rows: Sequence[Mapping[str, Any]]) -> None:
         table.add_row(row["kind"], row["key"], row["made"][:19], size, removed)
     show(table)
     total, freed = (sum(row["bytes"] for row in rows if row["removed"] or not removed) for removed in (False, True))
-    say(f"{total / 1e6:.1f} MB are not used by the present decisions; {freed / 1e6:.1f} MB removed")
+    say(f"{total / 1e6:.1f} MB of results are not used by the present decisions; {freed / 1e6:.1f} MB removed")
 
 
 def show_scores(scores: Mapping[str, Any]) -> None:
@@ -144,7 +144,7 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
     if "index" in disk:
         used.append(f"index {disk['index'] / 1e6:.1f} MB, {disk['bytes_a_patch']:.0f} bytes a patch")
     if "survey" in disk:
-        used.append(f"samples of the survey {disk['survey'] / 1e6:.1f} MB")
+        used.append(f"subset of the survey {disk['survey'] / 1e6:.1f} MB")
     if "mapper" in disk:
         used.append(f"mappers {disk['mapper'] / 1e6:.1f} MB")
     if "votes" in disk:
@@ -158,7 +158,7 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
         "audits": ", ".join(f"{counted(n, 'answers')} about {what}" for what, n in report["audits"].items()),
         "index": patches + ("" if index["finished"] else ": not finished"),
         "retrieved": ", ".join(f"{name} {n}" for name, n in report["retrieved"].items())
-        + (" (of older decisions)" if report["retrieved_stale"] else "")
+        + (" (from older decisions)" if report["retrieved_stale"] else "")
         + (edited if report["retrieved_edited"] else ""),
         "labels": f"{lines['labelled']} of {counted(lines['total'], 'lines')}"
         + (f", {lines['stale']} of them stale" if lines["stale"] else "")

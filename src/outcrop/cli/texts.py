@@ -69,7 +69,7 @@ def line_list(text: Text) -> list[int] | None:
 
 
 def named_value(text: str, option: str, form: str) -> tuple[str, str]:
-    """Read NAME=VALUE of an option.
+    """Read the name and the value of a NAME=VALUE option.
 
     Examples
     --------

@@ -21,12 +21,16 @@ def page(
     ] = None,
     job: Annotated[OnePath, Option("--output", "-o", help="Job folder; default: NAME.outcrop.")] = None,
     size: Annotated[
-        Text, Option(help="Patch size of a new job: 99, height,width in samples and traces, or 400ms,2500m.")
+        Text,
+        Option(help="Patch size of a new job: 99 (default), HEIGHT,WIDTH in samples and traces, or e.g. 400ms,2500m."),
     ] = None,
     truth: Annotated[Text, Option(help="Expert labels to compare your labels with.")] = None,
     port: Annotated[int, Option(help="Port of the page; 0 chooses a free port.")] = 0,
     host: Annotated[
-        str, Option(help="Address to listen on; any other address opens the page to the network.")
+        str,
+        Option(
+            help="Address to listen on; default: this machine only. Any other address opens the page to the network."
+        ),
     ] = "127.0.0.1",
     browser: Annotated[bool, Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
@@ -69,20 +73,21 @@ def reproduce(
     ] = Path("out"),
     quick: Annotated[bool, Option("--quick", help="Use small sizes, to check that everything runs.")] = False,
     device: DEVICE = None,
-    mapping: Annotated[Texts, Option(help="For expert: only this mapping. May be repeated.")] = None,
+    mapping: Annotated[Texts, Option(help="For the experiment 'expert': only this mapping. May be repeated.")] = None,
     supervision: Annotated[
-        Text, Option(help="For expert: learn from patches or from exemplars; default: both.")
+        Text, Option(help="For 'expert': learn from 'patches' or from 'exemplars'; default: both.")
     ] = None,
     seeds: Annotated[
-        int | None, Option(help="For expert, training and interpreter: average over this many random seeds.")
+        int | None, Option(help="For 'expert', 'training' and 'interpreter': average over this many random seeds.")
     ] = None,
-    only: Annotated[Texts, Option(help="For interpreter: only this line, e.g. 'F3 330'. May be repeated.")] = None,
-    method: Annotated[Texts, Option(help="For interpreter: only this method, e.g. strokes. May be repeated.")] = None,
+    only: Annotated[Texts, Option(help="For 'interpreter': only this line, e.g. 'F3 330'. May be repeated.")] = None,
+    method: Annotated[Texts, Option(help="For 'interpreter': only this method, e.g. strokes. May be repeated.")] = None,
     json_: AS_JSON = False,
 ) -> None:
     """Compute a table or figure of the paper again and compare it with the expected values.
 
-    Writes NAME.png, NAME.svg, NAME.csv and a page index.html. A value outside its expected range ends with an error.
+    The paper is Alaudah et al., Geophysics 84(1), 2019. Writes NAME.png, NAME.svg, NAME.csv and a page index.html. A
+    value outside its expected range ends the command with an error.
     """
     from outcrop import experiments
 

@@ -13,17 +13,17 @@ from outcrop.volumes.neighbours import line_distances
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-LINES = 100  # labelled lines that are compared, evenly spaced
+LINES = 100  # maximum number of labelled lines that are compared; they are evenly spaced
 REACH = 500.0  # m from a confirmed line at which a correction gains 1 - 1 / e of what it gains far away
 
 
 def line_gain(confidence: np.ndarray, metres: np.ndarray, confirmed: np.ndarray) -> np.ndarray:
-    """Return the expected gain of correcting each line: high for low confidence and far from confirmed lines.
+    """Return the expected gain of correcting each line: high if its confidence is low and confirmed lines are far away.
 
     Parameters
     ----------
     confidence : array, shape (n,)
-        Mean confidence of each line, 1 = sure.
+        Mean confidence of each line, from 0 to 1.
     metres : array, shape (n,)
         Position of each line.
     confirmed : array, shape (m,)
@@ -45,7 +45,8 @@ def next_line(job: "Job", plan: Plan) -> dict[str, Any] | None:
     Returns
     -------
     dict
-        ``line`` and ``place``: inline, crossline and time of the centre of the patch with the lowest mean confidence.
+        ``line``, the number of the line; ``place``, [inline, crossline, time] of the centre of its patch with the
+        lowest mean confidence.
     """
     view, _ = label_view(job, plan)
     lines = [line for line in sorted(view.stores) if line not in view.confirmed.whole]

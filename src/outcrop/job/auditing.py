@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 SUBJECTS = ("patches", "samples")
 POOL = 4000  # samples of labelled lines from which questions are drawn
 LINES = 50  # maximum number of labelled lines from which questions are drawn
-TERCILES = 3  # groups of a class by the confidence of its samples
+TERCILES = 3  # number of groups into which the samples of a class are divided by their confidence
 CONTEXT = 48  # samples and traces shown around a patch; twice as many around a sample
 SHEET = 6  # questions in a row of the picture
 
 
 class Population(NamedTuple):
-    """The patches or samples that an audit draws from: how many each group has, and a table of candidates."""
+    """The patches or samples that an audit draws from: a table of candidates, and the size of each group."""
 
-    key: str | None  # of the retrieved patches, or of the votes
-    table: pd.DataFrame  # class, place, along, confidence of the members
+    key: str | None  # cache key of the retrieved patches or of the votes
+    table: pd.DataFrame  # columns: class, place, along, confidence
     groups: np.ndarray  # group of each row of the table
     sizes: pd.Series  # number of patches or samples in each group
     classes: pd.Series  # class of each group
@@ -52,15 +52,16 @@ class Audit:
     clicks : int
         Number of questions.
     of : {"patches", "samples"}
-        Retrieved patches, or labelled samples.
+        Subject of the questions: retrieved patches, or labelled samples.
     seed : int
+        Seed of the random choice of questions.
     """
 
     def __init__(self, job: "Job", clicks: int = 30, *, of: str = "patches", seed: int = 0):
         if of not in SUBJECTS:
-            raise ValueError(f"An audit of {of!r} is unknown; choose {' or '.join(SUBJECTS)}.")
+            raise ValueError(f"Audit subject {of!r} is unknown; choose {' or '.join(SUBJECTS)}.")
         if int(clicks) != clicks or clicks < 1:
-            raise ValueError(f"An audit has {clicks} clicks; choose a whole number of at least 1, for instance 30.")
+            raise ValueError(f"The number of clicks is {clicks}; choose a whole number, 1 or more.")
         self.job, self.of, self.seed = job, of, int(seed)
         self.population = patches(job) if of == "patches" else samples(job, self.seed)
         chosen = draw_order(self.population.groups, int(clicks), seed=self.seed)
@@ -71,7 +72,7 @@ class Audit:
 
     @property
     def questions(self) -> pd.DataFrame:
-        """Return one row for each question, numbered from 1: class, place, direction and answer, if any."""
+        """Table of the questions, numbered from 1: class, place, direction, and answer (empty if not answered)."""
         names = self.job.plan.names
         given = {(names.get(one["class"]), *one["place"], one["along"]): one["answer"] for one in self._answers()}
         keys = self._questions[["class", *self.job.volume.dims, "along"]].itertuples(index=False, name=None)
@@ -91,7 +92,8 @@ class Audit:
         yes, no, unknown : sequence of int
             Numbers of questions.
         really : dict, optional
-            Number -> true class of a wrong sample; `estimates` has IoU if all wrong samples have a true class.
+            Number of a question -> true class of its sample, which counts as answered no; `estimates` contains IoU if
+            the true class of every wrong sample is known.
         """
         firsts = self.job.plan.firsts
         for name in (really or {}).values():
@@ -103,9 +105,9 @@ class Audit:
         for answer, numbers in zip(ANSWERS, (yes, no, unknown), strict=True):
             for number in np.atleast_1d(np.asarray(numbers, int)).tolist():
                 if number not in self._questions.index:
-                    raise ValueError(f"There is no question {number}; answer 1 to {len(self._questions)}.")
+                    raise ValueError(f"There is no question {number}; choose 1 to {len(self._questions)}.")
                 if given.setdefault(number, answer) != answer:
-                    raise ValueError(f"Question {number} is answered {given[number]} and {answer}; give one answer.")
+                    raise ValueError(f"Question {number} has answers {given[number]} and {answer}; give one answer.")
         entries = []
         for number, answer in sorted(given.items()):
             row = self._questions.loc[number]
@@ -117,18 +119,16 @@ class Audit:
             if number in truths:
                 entry["really"] = firsts[truths[number]]
                 if truths[number] == row["class"]:
-                    raise ValueError(
-                        f"Question {number} is labelled {row['class']}; answer yes, or name another class."
-                    )
+                    raise ValueError(f"Sample {number} is labelled {row['class']}; answer yes, or name another class.")
             entries.append(entry)
         if entries:
             self.job._decide(*entries)
 
     @property
     def estimates(self) -> pd.DataFrame:
-        """Return the share of right answers by class and in all, with 95 % intervals.
+        """Share of right patches or samples by class and in all, with 95 % intervals.
 
-        Audits of samples also give IoU and mean IoU with intervals, if the true class of every wrong sample is known.
+        For samples also IoU and mean IoU with intervals, if the true class of every wrong sample is known.
         Classes without an answer have NaN.
         """
         answers = self._answers()
@@ -167,12 +167,12 @@ class Audit:
 
     @property
     def older(self) -> int:
-        """Return the number of answers about results of older decisions; they are kept and not counted here."""
+        """Number of answers that do not count because their results were computed before the latest decisions."""
         answers = [one for one in self.job.plan.state.audits if one["subject"] == self.of]
         return len(answers) - len(self._answers())
 
     def picture(self, number: int) -> tuple[np.ndarray, tuple[int, int, int, int]]:
-        """Return amplitudes around a question, rows downwards, and its place in them: top, left, height and width."""
+        """Return amplitudes around a question, shape (n_samples, n_traces), and its box: (top, left, height, width)."""
         row = self._questions.loc[number]
         grid, volume = self.job._grid(self.job.plan), self.job.volume
         direction = DIRECTIONS.index(row["along"])
@@ -210,7 +210,7 @@ class Audit:
         return path
 
     def _answers(self) -> list[Entry]:
-        """Return the answers about the patches or votes of this audit."""
+        """Return the answers about the present patches or votes of this audit."""
         subject = (self.of, self.population.key)
         return [one for one in self.job.plan.state.audits if (one["subject"], one["of"]) == subject]
 
@@ -232,7 +232,7 @@ def samples(job: "Job", seed: int) -> Population:
     lines = np.array(sorted(line for line, stale in job.labelled.items() if not stale))
     if not len(lines):
         raise ValueError(
-            f"{job.path} has no labels of the present decisions; run 'outcrop label {job.path}', or Job.label(), first."
+            f"{job.path} has no labels of the latest decisions; run 'outcrop label {job.path}', or Job.label(), first."
         )
     rng = np.random.default_rng(seed)
     lines = np.sort(rng.choice(lines, min(LINES, len(lines)), replace=False))
@@ -240,8 +240,8 @@ def samples(job: "Job", seed: int) -> Population:
     pool = pd.concat([part for part, _ in parts], ignore_index=True)
     if pool.empty:
         raise ValueError(
-            f"None of {counted(len(lines), 'labelled lines')} has a sample to ask about: all are uncertain, painted or "
-            "confirmed; choose a lower minimum confidence or a larger maximum error, or label other lines."
+            f"None of {counted(len(lines), 'labelled lines')} has a sample to ask about: all samples are uncertain, "
+            "painted or confirmed; choose a lower minimum confidence or a larger maximum error, or label other lines."
         )
     counts = pd.concat([count for _, count in parts]).groupby(level=[0, 1]).sum()
     groups = counts.index.get_indexer(pd.MultiIndex.from_frame(pool[["class", "level"]]))
@@ -252,7 +252,7 @@ def samples(job: "Job", seed: int) -> Population:
 def _line_samples(
     job: "Job", labels: xr.Dataset, line: int, n: int, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """Return random labelled samples of a line, and the number of its samples by class and level of confidence."""
+    """Return a table of random labelled samples of a line, and the number of all its samples by class and level."""
     direction, vertical = job.plan.along, str(job.volume.dims[2])
     along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
     section = labels.isel({along: line})

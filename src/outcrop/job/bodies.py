@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 DRAWN = 4  # bodies whose tops are drawn as maps
 UNITS = {
-    "samples": "the bin size or the unit of the samples is not known: volumes are numbers of samples",
-    "m2 ms": "volumes are in m2 ms, area times two-way time; --velocity gives them in m3",
+    "samples": "the bin size or the vertical unit is unknown, so the size of a body is its number of samples",
+    "m2 ms": "volumes of bodies are in m2 ms (area times two-way time); with --velocity they are in m3",
 }
 
 
@@ -60,9 +60,9 @@ def job_bodies(
     min_samples, velocity, memory
         As for `outcrop.bodies`.
     fuse : bool, optional
-        Also label the lines of the other direction and add their votes; by default if every line is labelled.
+        Label the lines of the other direction too, and add their votes; by default only if every line is labelled.
     stale : bool
-        Use stale lines too; refused otherwise.
+        Use stale lines too; by default they raise ValueError.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
 
@@ -93,17 +93,17 @@ def _notes(job: "Job", found: Bodies, labels: xr.Dataset, done: int) -> list[str
     if done < n_lines:
         notes.append(f"{done} of {counted(n_lines, f'{along}s', 'are')} labelled; bodies end where the labels end")
     if not labels.attrs["fused"] and can_fuse(job):
-        notes.append(f"labels of {along}s alone; --fuse adds the votes of {across}s")
+        notes.append(f"bodies are found in the labels of {along}s alone; --fuse adds the votes of {across}s")
     for name, share in labels.attrs.get("one_sided", {}).items():
         notes.append(
-            f"{name}: labels of {along}s and {across}s agree on {share:.0%} of its samples, so only {along}s count for "
-            "it; structures with one strike, such as faults, are visible on lines across their strike"
+            f"{name}: labels of {along}s and {across}s agree on {share:.0%} of the samples of this class, so only "
+            f"{along}s count for it; structures with one strike, such as faults, show on lines across their strike"
         )
     return notes + [text for unit, text in UNITS.items() if (found.table["unit"] == unit).any()]
 
 
 def read_tops(job: "Job", files: Mapping[str, str | Path]) -> dict[str, pd.DataFrame]:
-    """Read the horizon of each class with which its top is compared; see `read_horizon`."""
+    """Read, for each class, the horizon with which the top of the class is compared; see `read_horizon`."""
     for name in files:
         if name not in job.classes:
             raise ValueError(f"Class {name!r} of a top is unknown; choose one of {', '.join(job.classes)}.")
@@ -111,7 +111,7 @@ def read_tops(job: "Job", files: Mapping[str, str | Path]) -> dict[str, pd.DataF
 
 
 def top_misfits(found: Bodies, tops: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the misfit between the top of the largest body of each class and a horizon; see `horizon_misfit`."""
+    """Return, for each class, the misfit of a horizon and the top of the largest body; see `horizon_misfit`."""
     rows = []
     for name, horizon in tops.items():
         known = (name, 1) in found.outlines

@@ -33,7 +33,7 @@ class JobChoices(JobFolder):
 
     @property
     def decisions(self) -> pd.DataFrame:
-        """All decisions: time, person, origin, kind, class, place, and whether it was undone."""
+        """Table of all decisions: time, person, origin, kind, class, place, and whether it was undone."""
         return decisions_table(self.log.entries)
 
     @property
@@ -66,7 +66,7 @@ class JobChoices(JobFolder):
     # ---- classes ----------------------------------------------------------------------------------------------------
 
     def _class(self, name: str, *, new: bool = False) -> str:
-        """Return the first name of a class; an unknown class is refused unless it may be `new`."""
+        """Return the name under which a class was first added; an unknown class is refused unless it may be `new`."""
         state = self.log.state()
         first = state.first_name(name)  # older jobs may have names that `class_name` refuses
         if first is None:
@@ -80,7 +80,7 @@ class JobChoices(JobFolder):
             remedy = f"choose one of {known}" if known else "add it first"
             raise ValueError(f"Class {name!r} is unknown; {remedy}.")
         if max(self._codes(state).values(), default=0) >= LAST_CODE:
-            raise ValueError(f"Class {name!r} is one too many; a job has at most {LAST_CODE} classes.")
+            raise ValueError(f"Class {name!r} cannot be added: a job has at most {LAST_CODE} classes.")
         first, number = name, 1
         while first in state.classes:  # this was the first name of a class that was renamed
             number += 1
@@ -88,14 +88,14 @@ class JobChoices(JobFolder):
         return first
 
     def _check_case(self, name: str, *, but: str | None = None) -> None:
-        """Refuse a name that equals the name of another class than `but`, a first name, except for capital letters."""
+        """Refuse a name that differs only in capitals from that of another class; `but`, a first name, is exempt."""
         for first, facts in self.log.state().classes.items():
             present = facts["name"]
             if first != but and present != name and present.casefold() == name.casefold():
                 raise ValueError(f"Class {name!r} exists as {present!r}; write it the same way.")
 
     def _new_class(self, name: str) -> tuple[list[Entry], str]:
-        """Return the entries that add a class, none if it exists, and its first name."""
+        """Return the entries that add a class (none if it exists), and the first name of the class."""
         first = self._class(name, new=True)
         if first in self.log.state().classes:
             return [], first
@@ -106,7 +106,7 @@ class JobChoices(JobFolder):
         return entries, first
 
     def _warn_of_typo(self, name: str) -> None:
-        """Add a note if the name of a new class resembles the name of another class and not only numbers differ."""
+        """Add a note if the name of a new class resembles another name; a difference in numbers alone is ignored."""
         near = difflib.get_close_matches(name, [facts["name"] for facts in self.log.state().classes.values()], 1, 0.8)
         if near and re.sub(r"[\W\d]", "", near[0]) != re.sub(r"[\W\d]", "", name):
             self._note(f"Class {name!r} is new; if {near[0]!r} is meant, undo this and use that name.")
@@ -129,7 +129,7 @@ class JobChoices(JobFolder):
         return class_name(name)
 
     def rename_class(self, old: str, new: str) -> None:
-        """Rename a class; its code, patches and labels stay."""
+        """Rename a class; its code, patches and labels stay unchanged."""
         first, new = self._class(old), class_name(new)
         if self.plan.names[first] == new:
             return
@@ -147,7 +147,7 @@ class JobChoices(JobFolder):
         self._decide({"what": "remove class", "class": self._class(name)})
 
     def set_background(self, name: str | None) -> None:
-        """Choose the class that may appear in any patch; with None it is recognised by its name, such as other."""
+        """Choose the background, the class that may appear in any patch; None: the class named other or similar."""
         first = None if name is None else self._class(name)
         if first != self.log.state().options.get("background"):
             self._decide({"what": "set", "name": "background", "value": first})
@@ -185,7 +185,7 @@ class JobChoices(JobFolder):
         for one in self.log.state().exemplars:
             if one.id == id:
                 return one
-        raise ValueError(f"There is no exemplar {id!r}; it may have been removed from another window or shell.")
+        raise ValueError(f"There is no exemplar {id!r}; it may have been removed in another window or shell.")
 
     def _check_place(self, place: Any) -> list[float]:
         """Return a place as plain numbers; refuse it if the volume has no line or no sample there."""
@@ -196,7 +196,7 @@ class JobChoices(JobFolder):
         sample = self.volume.sel(dict(zip(self.volume.dims, place, strict=True)), method="nearest")
         if not np.isfinite(sample.values):
             raise ValueError(
-                f"The sample at {', '.join(f'{part:g}' for part in place)} is missing; choose one with data."
+                f"The sample at {', '.join(f'{part:g}' for part in place)} is missing; choose a place with data."
             )
         self._note_unit(place[2])
         return [int(part) if part == int(part) else part for part in place]
@@ -218,7 +218,7 @@ class JobChoices(JobFolder):
         judge(self, [("", row[dims].tolist(), str(row["along"])) for _, row in centres.iterrows()], "forget")
 
     def _chosen_grid(self) -> PatchGrid:
-        """Return the patches of the chosen index."""
+        """Return the patch grid of the chosen index options."""
         return self._grid_of(chosen_options(self.log.state()).index)
 
     def paint(
@@ -230,20 +230,21 @@ class JobChoices(JobFolder):
         Parameters
         ----------
         name : str
-            A class; ``right`` (their labels are correct), ``wrong`` (their labels are not correct) or ``erase`` (clear
-            earlier strokes).
+            A class; ``right`` (the labels under the stroke are correct), ``wrong`` (they are not correct) or ``erase``
+            (clear earlier strokes there).
         points : sequence of (inline, crossline, time)
-            All on one section; the stroke covers the samples within `radius` samples and traces of the line through the
-            points. One point gives a disc.
+            Points on one section, joined by straight lines; the stroke covers all samples within `radius` of these
+            lines. One point gives a disc.
         radius : float, optional
-            4 by default; 0.5, one sample wide, if `filled`.
+            In samples and traces: 4 by default; 0.5, one sample wide, if `filled`.
         along : {"inline", "crossline"}
+            Direction of the section.
         filled : bool
-            Close the line and paint the samples that it encloses too.
+            Join the last point to the first, and also paint the samples inside.
         stick : bool
-            The line is a fault stick of the class, which `outcrop faults` writes unchanged.
+            The points are a fault stick of the class, which `outcrop faults` writes unchanged.
         id : str, optional
-            Of the decision; a stroke with an id that the job already has is not painted again.
+            Id of the decision; a stroke whose id the job already has is not painted again.
         """
         if id is not None and any(entry["id"] == id for entry in self.log.entries):
             return
@@ -275,21 +276,22 @@ class JobChoices(JobFolder):
     ) -> list[float]:
         """Confirm the labels of lines: they no longer change, and the mapper learns from them.
 
-        Uncertain samples are not confirmed; computed labels show there. A later stroke or exemplar replaces confirmed
-        labels at its place; no computation does.
+        Uncertain samples are not confirmed and keep computed labels. Only later strokes and exemplars change confirmed
+        labels, at the samples that they cover.
 
         Parameters
         ----------
         lines : sequence of float, optional
-            Survey labels; with `labels` by default all lines that these have.
+            Line numbers; if `labels` are given, by default all lines of these labels.
         along : {"inline", "crossline"}
+            Direction of the lines.
         labels : path, DataArray or Dataset, optional
             Labels to confirm in place of the labels of this job: codes with a table of classes (``attrs["classes"]``,
-            or a SEG-Y or Zarr file as for `evaluate`), a horizon, or fault sticks, near which samples are faults.
+            or a SEG-Y or Zarr file as for `evaluate`), a horizon, or fault sticks, near which samples become faults.
         outline : sequence of (trace, time), optional
-            Confirm only samples inside this closed line.
+            Confirm only samples inside this polygon.
         above, below : str, optional
-            Of a horizon: class of the samples above it, and of the samples at and below it.
+            For a horizon: class of the samples above the horizon, and class of the samples at and below the horizon.
 
         Returns
         -------
@@ -346,14 +348,14 @@ class JobChoices(JobFolder):
                 self._note(f"The stroke on {where} lies outside the area of interest: nothing there is labelled.")
 
     def _as_labelled(self, stroke: Entry, what: str) -> list[Entry]:
-        """Return a stroke or an exclusion for every class that is labelled under a stroke."""
+        """Return one entry, `what` (stroke or exclude), for every class that is labelled under a stroke."""
         place = section_of(stroke, self.axes)
         assert place is not None  # the stroke was checked
         direction, position = place
         section = label_dataset(cast("Job", self), self.plan)["label"].isel({DIRECTIONS[direction]: position}).values
         if not section.any():
             word = "right" if what == "stroke" else "wrong"
-            raise ValueError(f"This section has no labels that could be {word}; label it first.")
+            raise ValueError(f"This section has no labels to mark as {word}; label it first.")
         mask = stroke_mask(stroke, self.axes)
         line = self.axes[direction][position].item()
         entries = []
@@ -382,10 +384,10 @@ class JobChoices(JobFolder):
         entries, plan = step(), self.plan
         if plan.index != before.index:
             height, width = plan.size
-            index = "their index is kept" if self._indexed(plan) else "the next search builds their index"
+            index = "their index is stored" if self._indexed(plan) else "the next search builds their index"
             stale = plan.keys["votes"] != before.keys["votes"]
-            labels = " Labels by the earlier options are stale." if stale and self.stages.journal("votes") else ""
-            self._note(f"The options of the index changed, to patches of {height} x {width}: {index}.{labels}")
+            labels = " Labels of the earlier options are stale." if stale and self.stages.journal("votes") else ""
+            self._note(f"The index options changed, to patches of {height} x {width}: {index}.{labels}")
         return entries
 
 

@@ -1,4 +1,4 @@
-"""Options of the stages of a job as decisions: of the index, of retrieval and of labels."""
+"""Options of the index, of retrieval and of labels, recorded as decisions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,14 +23,15 @@ def choose_options(
     label: LabelOptions | None = None,
     neighbourhood: Mapping[str, Any] | None = None,
 ) -> None:
-    """Record the options of stages that differ from the present ones; a stage that is not given keeps its options.
+    """Record the options that differ from the present ones; a stage that is not given keeps its options.
 
     Parameters
     ----------
     index, retrieval, label
-        Made from `chosen_options` with their method ``updated``.
+        New options, made from those of `chosen_options` with the method ``updated``.
     neighbourhood : dict, optional
-        ``area`` and ``survey`` of an index around one line; see `outcrop.job.plan`.
+        For an index that covers only lines around one line: its ``area``, and ``survey``, the index options of the
+        whole survey.
     """
     now = chosen_options(job.log.state())
     if index is not None and index != now.index:
@@ -49,7 +50,7 @@ def choose_counts(
     count: int | str | Mapping[str, int | str] | None = None,
     per_exemplar: bool | None = None,
 ) -> None:
-    """Choose how many patches are retrieved: a number, ``auto``, or class -> one of these; None keeps an option."""
+    """Choose how many patches are retrieved: a number, ``auto``, or class -> either; None keeps the present choice."""
     if isinstance(count, Mapping):
         count = {job._class(name): n for name, n in count.items()}
     retrieval = chosen_options(job.log.state()).retrieval

@@ -21,22 +21,22 @@ from outcrop.volumes.axes import SAME, positions_of
 if TYPE_CHECKING:
     from outcrop.job.folder import JobFolder
 
-CLICK_RADIUS = 4.0  # samples and traces around a later click that get its class, like those of a stroke
+CLICK_RADIUS = 4.0  # radius in samples and traces around a later click within which samples get its class
 
 
 @dataclass(eq=False)
 class Confirmed:
-    """Confirmed labels of a survey after all later strokes and clicks; sections are read on request.
+    """Confirmed labels of a survey, changed by all later strokes and clicks; sections are read on request.
 
     Parameters
     ----------
     parts : list of (direction, position) and callable
-        Sections in the order of their confirmation, and a function that returns the codes of each, uint8, shape
+        Each confirmed section, in the order of confirmation, with a function that returns its codes: uint8, shape
         (n_traces, n_samples), 0 for samples that are not confirmed; see `confirmed_parts`.
     names : list of str
-        Class of each code from 1 on.
+        Class of each code, starting with code 1.
     along : int
-        Direction of the lines.
+        Direction of the lines: 0 inline, 1 crossline.
     shape : (int, int, int)
         Shape of the volume.
     partial : set of (direction, position)
@@ -61,7 +61,7 @@ class Confirmed:
                 self.lines |= set(np.flatnonzero(read().any(axis=1)).tolist())
 
     def section(self, direction: int, position: int) -> np.ndarray:
-        """Return the confirmed codes of a section, also where confirmed sections cross it; later ones win."""
+        """Return the confirmed codes of a section, also from confirmed sections that cross it; later ones win."""
         codes = np.zeros((self.shape[1 - direction], self.shape[2]), np.uint8)
         for (way, at), read in self.parts:
             if (way, at) == (direction, position):
@@ -79,7 +79,7 @@ class Confirmed:
     def over(
         self, line: int, classes: list[str], votes: np.ndarray, traces: Part = EVERY, samples: Part = EVERY
     ) -> tuple[list[str], np.ndarray]:
-        """Return classes and votes of a part of a line, with all votes of confirmed samples on their class."""
+        """Return classes and votes of a part of a line; at confirmed samples all votes are for the confirmed class."""
         if line not in self.lines:
             return classes, votes
         codes = self.codes(line)[traces][:, samples]
@@ -92,7 +92,7 @@ class Confirmed:
         return classes, found
 
     def block(self, lines: np.ndarray, traces: np.ndarray, samples: np.ndarray) -> np.ndarray:
-        """Return the confirmed codes of a block, given by positions, shape (n_lines, n_traces, n_samples)."""
+        """Return the confirmed codes of a block, shape (n_lines, n_traces, n_samples); arguments are positions."""
         out = np.zeros((len(lines), len(traces), len(samples)), np.uint8)
         for i, line in enumerate(lines.tolist()):
             if line in self.lines:
@@ -101,7 +101,7 @@ class Confirmed:
 
 
 class NoVotes:
-    """The votes of a line without votes: no class and no vote."""
+    """Stand-in for the vote store of lines without stored votes: it has no classes."""
 
     classes: list[str] = []  # noqa: RUF012
 
@@ -110,13 +110,13 @@ class NoVotes:
         self.counts = np.broadcast_to(np.zeros(256, np.uint32), (shape[along], 256))
 
     def read(self, line: int, traces: Part = EVERY, samples: Part = EVERY) -> np.ndarray:
-        """Return an array of the shape of a line, or of a part of it, for no class."""
+        """Return an empty array of votes, shape (0, n_traces, n_samples), for a line or a part of it."""
         n_traces, n_samples = (len(np.arange(n)[part]) for n, part in zip(self._shape, (traces, samples), strict=True))
         return np.zeros((0, n_traces, n_samples), np.uint8)
 
 
 def job_confirmed(job: "JobFolder", plan: Plan) -> Confirmed:
-    """Return the confirmed labels of a job along the lines of a plan; the last result is held."""
+    """Return the confirmed labels of a job in the line direction of a plan; the last result is kept in memory."""
     names = sorted(plan.codes, key=plan.codes.__getitem__)
 
     def make() -> Confirmed:
@@ -134,7 +134,7 @@ def job_confirmed(job: "JobFolder", plan: Plan) -> Confirmed:
 def confirmed_parts(
     state: State, files: LineFiles, codes: Mapping[str, int], axes: Sequence[np.ndarray], kept: Kept
 ) -> Sequence[tuple[Section, Callable[[], np.ndarray]]]:
-    """Return the confirmed sections of a volume in their order, and functions that return their codes.
+    """Return each confirmed section of a volume, in the order of confirmation, with a function that returns its codes.
 
     Parameters
     ----------
@@ -144,8 +144,9 @@ def confirmed_parts(
     codes : dict
         First name of a class in use -> its code.
     axes : list of three arrays
-        Labels of the volume.
+        Inline numbers, crossline numbers and times of the volume.
     kept : Kept
+        Cache of the codes.
     """
     strokes = [*_clicks(state), *((stroke["id"], scope(stroke), stroke) for stroke in state.strokes)]
     marks = [Mark(one, path, section_of(stroke, axes), stroke) for one, path, stroke in strokes]
@@ -173,7 +174,7 @@ class Mark(NamedTuple):
     stroke: Entry
 
     def touches(self, place: Section) -> bool:
-        """Return whether it may cover samples of a section; a click covers only sections through it."""
+        """Return whether this mark may cover samples of a section; a click covers only sections through its place."""
         if self.place is None or "click" in self.stroke:
             return self.place == place
         return self.place == place or self.place[0] != place[0]
@@ -207,7 +208,7 @@ def _labels_on(
 
 
 def _clicks(state: State) -> Iterable[tuple[str, Scope, Entry]]:
-    """Yield id, scope and a stroke with one point, for both sections through each exemplar."""
+    """Yield, for both sections through each exemplar, its id, its scope, and a stroke with one point."""
     for one in state.exemplars:
         for along in DIRECTIONS if one.place else ():
             stroke = {"what": "stroke", "class": one.name, "along": along, "points": [one.place]}
@@ -215,7 +216,7 @@ def _clicks(state: State) -> Iterable[tuple[str, Scope, Entry]]:
 
 
 def on_axes(labels: LineLabels, codes: Mapping[str, int], traces: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Return the labels of a line on the axes of a volume, in other codes; each sample takes the nearest label.
+    """Return the labels of a line at given traces and samples, in the codes `codes`; the nearest label counts.
 
     Examples
     --------
@@ -247,7 +248,7 @@ def agree(painted: dict[Section, np.ndarray], excluded: dict[Section, np.ndarray
 
 
 def is_open(job: "JobFolder", line: int, codes: np.ndarray, store: Any) -> bool:
-    """Return whether a line has a sample with votes, or without a store any sample, that is not confirmed."""
+    """Return whether a sample of a line is not confirmed; if the line has stored votes, it must have votes too."""
     if codes.all():
         return False
     if store is None:
@@ -261,10 +262,10 @@ def is_open(job: "JobFolder", line: int, codes: np.ndarray, store: Any) -> bool:
 
 
 def confirmed_evidence(confirmed: Confirmed, sampled: Iterable[int]) -> dict[float, np.ndarray]:
-    """Return the confirmed codes that a mapper learns from, by position of a line, shape (n_samples, n_traces).
+    """Return, by position of a line, the confirmed codes that a mapper learns from, shape (n_samples, n_traces).
 
     Confirmed lines give all their samples. Confirmed sections across the lines give a strip of four traces, the
-    spacing of grid points, on the sampled lines.
+    spacing of grid points, on each line at a position in `sampled`.
     """
     found = {float(line): confirmed.codes(line).T for line in sorted(confirmed.own)}
     across = [(position, read()) for (way, position), read in confirmed.parts if way != confirmed.along]

@@ -37,7 +37,7 @@ class Source(NamedTuple):
     what: str  # its name in messages
     lines: npt.NDArray[Any]  # numbers of its lines
     classes: Sequence[str]  # code i + 1 is classes[i], "" for codes to leave out
-    axes: Sequence[npt.NDArray[Any]]  # labels of its three axes
+    axes: Sequence[npt.NDArray[Any]]  # inline numbers, crossline numbers, times
     section: Callable[[float], Codes]  # codes of a line, shape (n_traces, n_samples)
     partial: bool = False  # whether it labels only parts of its lines
 
@@ -153,8 +153,8 @@ def _nothing_on(job: "Job", source: Source, line: float, along: str, outline: Ou
     inside = "" if outline is None else " inside the outline"
     if source.what == str(job.path):
         return f"{along} {line:g} has no labels{inside}; run 'outcrop label {job.path} --lines {line:g}' first."
-    have = f"it has {source.lines.min():g} to {source.lines.max():g}" if len(source.lines) else "it has no line"
-    return f"{source.what} has nothing on {along} {line:g}{inside}; of {along}s {have}."
+    have = f"{source.lines.min():g} to {source.lines.max():g}" if len(source.lines) else "none"
+    return f"{source.what} has no labels on {along} {line:g}{inside}; its {along}s are: {have}."
 
 
 # ---- sources of labels -----------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def _source(job: "Job", along: str, labels: Any, above: str | None, below: str |
     if is_file and is_interpretation(labels):
         kind, table = read_interpretation(labels, job.volume)
     if (above or below) and kind != "horizon":
-        raise ValueError("Classes above and below belong to a horizon; give its file with them.")
+        raise ValueError("Classes above and below need a horizon; give the file of the horizon too.")
     if kind == "horizon":
         return _of_horizon(job, along, table, str(labels), above, below)
     if kind == "sticks":
@@ -237,7 +237,7 @@ def _of_horizon(
 
 
 def _of_sticks(job: "Job", along: str, sticks: pd.DataFrame, path: str) -> Source:
-    """Return the samples near the fault sticks of a file as the class of faults."""
+    """Return the samples near the fault sticks of a file, labelled with the class of faults."""
     direction, dims = DIRECTIONS.index(along), list(job.volume.dims)
     drawn = [points for _, points in sticks.groupby("stick") if direction_of(points) == direction]
     lines = np.unique([points[along].iloc[0] for points in drawn])

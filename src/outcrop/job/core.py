@@ -35,7 +35,7 @@ class Job(JobChoices):
     volume : path or DataArray, optional
         Required for a new job, if the file was moved, and always for an array.
     origin : str
-        Origin of the decisions: python, shell or page.
+        Origin of the decisions: ``python``, ``shell`` or ``page``.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Job(JobChoices):
         step : int or (int, int), optional
             Samples and traces from one patch to the next; by default chosen by the size of the survey.
         every, along, gain, area, between, sample, clip, seed
-            As in `PatchGrid`, by default every inline, and gain ``volume``.
+            As in `PatchGrid`; by default all inlines are used, with the gain ``volume``.
         measure : str, optional
             As in `build_index`.
         **where
@@ -118,7 +118,8 @@ class Job(JobChoices):
         Parameters
         ----------
         count : int, "auto" or dict, optional
-            Patches of each class, or class -> patches; kept for the next call, at first ``auto``: see `auto_count`.
+            Number of patches for each class, or class -> number; kept for the next call. At first ``auto``: see
+            `auto_count`.
         per_exemplar : bool, optional
             As in `outcrop.retrieve`; kept for the next call.
         **where
@@ -164,7 +165,7 @@ class Job(JobChoices):
             found = pd.concat([found, retrieved.earlier(self, self.plan)])
         for row in numbers:
             if row not in found.index:
-                raise ValueError(f"Row {row} is not among the retrieved patches; give numbers of their column 'row'.")
+                raise ValueError(f"Row {row} is not in the retrieved table; give numbers from its column 'row'.")
         dims = list(self.volume.dims)
         chosen = [found.loc[[row]].iloc[0] for row in numbers]
         return [(one["class"], one[dims].tolist(), str(one["along"])) for one in chosen]
@@ -194,8 +195,8 @@ class Job(JobChoices):
         seed : int, optional
             By default the seed of the last call, at first 0.
         min_confidence, max_error : float, optional
-            Samples below a minimum confidence are uncertain; with `max_error`, that minimum is chosen so that the
-            expected share of errors stays within the limit. Kept for the next call; a `min_confidence` of 0 removes it.
+            Samples with a confidence below `min_confidence` are uncertain; `max_error` chooses this minimum so that the
+            expected share of wrong labels is at most `max_error`. Kept for the next call; 0 removes the minimum.
         step : int, optional
             Samples and traces between patches, for mappings that need patches of one size; kept for the next call,
             ``auto`` resets it.
@@ -208,8 +209,8 @@ class Job(JobChoices):
         Returns
         -------
         Dataset
-            Of the labelled lines: ``label`` (0 not labelled, 255 uncertain, else the code of a class), ``confidence``
-            (uint8, 255 = sure) and ``stale`` (one value for each line); lazy.
+            The labelled lines, read lazily: ``label`` (0 not labelled, 255 uncertain, else the code of a class),
+            ``confidence`` (uint8, 255 = highest) and ``stale`` (one value for each line).
         """
         self._check_volume(progress=where.get("progress"))
         choose_labels(
@@ -232,7 +233,7 @@ class Job(JobChoices):
         return fitting.named_mapper(self, self.plan, **where)
 
     def borrow_mapper(self, source: "Job", *, progress: Progress | None = None) -> None:
-        """Copy the mapper of another job to label this volume with it; its classes are added in their order."""
+        """Copy the mapper of another job to label this volume with it; add its classes to this job."""
         found = fitting.borrow(self, source, progress)
         label = LabelOptions(source.plan.label.mapping, mapper=found["mapper"])
         with self.log.act():
@@ -242,7 +243,7 @@ class Job(JobChoices):
 
     @property
     def labels(self) -> xr.Dataset:
-        """Labels of the whole survey, lazy; ``stale`` marks lines labelled with older decisions."""
+        """Labels of the whole survey, lazy; ``stale`` marks lines labelled before the latest decisions."""
         self._check_volume(most=QUICK)
         return self._dataset()
 
@@ -256,25 +257,25 @@ class Job(JobChoices):
         return labelling.labelled_lines(self, self.plan)
 
     def fused_labels(self, **where: Unpack[Where]) -> xr.Dataset:
-        """Return labels by the votes of inlines and crosslines, lazy; lines of the other direction are labelled first.
+        """Return lazy labels from the votes of inlines and crosslines; lines that lack votes are labelled first.
 
-        Their votes are stored; `labels` and exports do not change. The label of a sample uses the votes of both
-        directions and of the eight traces around it, so that `outcrop.bodies` are not striped along one direction. If
-        the directions agree little on a class, such as faults of one strike, only the votes of the lines of the index
-        count: ``attrs["one_sided"]`` holds the class and its agreement.
+        The new votes are stored; `labels` and exports do not change. The label of a sample uses the votes of both
+        directions, also at the eight traces around it, so that `outcrop.bodies` are not striped along one direction.
+        If the directions agree little on a class, such as faults of one strike, only the votes of one direction, that
+        of the index, count for this class. ``attrs["one_sided"]`` maps each such class to the agreement (an IoU).
         """
         from outcrop.job.fusion import fused_labels
 
         return fused_labels(self, **where)
 
     def changes(self, line: int) -> dict[str, Any]:
-        """Return the labels that the last stroke changed on a line; requires its votes before the stroke.
+        """Return the labels that the last stroke changed on a line; the votes from before the stroke must be stored.
 
         Returns
         -------
         dict
-            ``where`` (bool, traces and samples of the line), ``share`` (changed labels among the labelled samples
-            outside strokes), and ``table``: a DataFrame with the columns from, to and samples.
+            ``where``, bool, shape (n_traces, n_samples), the samples that changed; ``share`` of changed samples among
+            the labelled samples outside strokes; ``table``, a DataFrame with the columns from, to and samples.
         """
         from outcrop.job.changes import changes
 
@@ -296,10 +297,10 @@ class Job(JobChoices):
         ----------
         path : path
         what : str
-            ``label``, ``confidence``, ``score:CLASS``, or ``class:CLASS``: 1 for samples of the class, else 0.
+            ``label``, ``confidence``, ``score:CLASS`` (share of votes), or ``class:CLASS`` (1 in the class, else 0).
             A Zarr holds the scores or masks of all classes.
         format : int
-            SEG-Y sample format.
+            SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.
         stale : bool
             Write stale lines too; without it they raise ValueError.
         seed : int
@@ -327,7 +328,7 @@ class Job(JobChoices):
         return Audit(self, clicks, of=of, seed=seed)
 
     def unseen(self, groups: int = 5, *, seed: int = 0) -> pd.DataFrame:
-        """Return patches unlike anything marked, in groups; see `unseen_groups`."""
+        """Return patches unlike all exemplars, in groups; see `unseen_groups`."""
         from outcrop.job.unseen import unseen_groups
 
         return unseen_groups(self, groups, seed=seed)
@@ -335,13 +336,13 @@ class Job(JobChoices):
     # ---- the folder -------------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """Return counts of decisions and results, the keys of all stages, and the next step."""
+        """Return counts of decisions and results, the cache keys of all stages, and the next step."""
         from outcrop.job.status import status
 
         return status(self)
 
     def clean(self, *, keep: int | None = None, dry_run: bool = False) -> list[dict[str, Any]]:
-        """Delete results of older keys to free disk space; see `outcrop clean`."""
+        """Delete results that are no longer used, to free disk space; see `outcrop clean`."""
         from outcrop.job.status import clean
 
         return clean(self, keep=keep, dry_run=dry_run)

@@ -9,7 +9,7 @@ from scipy.ndimage import distance_transform_edt
 
 
 def from_nearest(votes: np.ndarray, empty: np.ndarray, excluded: np.ndarray) -> np.ndarray:
-    """Return votes in which empty samples have the votes of the nearest sample, without their excluded classes.
+    """Return votes with each empty sample filled from the nearest one that has votes for a class not excluded there.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def from_nearest(votes: np.ndarray, empty: np.ndarray, excluded: np.ndarray) -> 
 
     Examples
     --------
-    >>> votes = np.array([[[255, 255, 0]], [[0, 0, 255]]], np.uint8)  # of fault and of salt
+    >>> votes = np.array([[[255, 255, 0]], [[0, 0, 255]]], np.uint8)  # votes for fault, votes for salt
     >>> excluded = np.array([[[0, 1, 0]], [[0, 0, 0]]], bool)  # the sample in the middle is no fault
     >>> votes[excluded] = 0
     >>> from_nearest(votes, ~votes.any(axis=0), excluded)[:, 0].tolist()
@@ -44,11 +44,11 @@ class Corrections:
     Parameters
     ----------
     painted : dict
-        (direction, position) -> code of the class painted, uint8, shape (n_traces, n_samples); see `painted_sections`.
+        Section (direction, position) -> painted codes, uint8, shape (n_traces, n_samples); see `painted_sections`.
     excluded : dict
-        (direction, position) -> whether each code is excluded, bool, shape (n_codes, n_traces, n_samples).
+        Section (direction, position) -> where each code is excluded, bool, shape (n_codes, n_traces, n_samples).
     names : list of str
-        Class of each code, that of code 1 first.
+        Class of each code, starting with code 1.
     background : str or None
     along : int
         Direction of the lines.
@@ -82,7 +82,7 @@ class Corrections:
                 self.lines |= set(np.flatnonzero(marked).tolist())
 
     def _by_line(self, places: Sequence[tuple[str, tuple[int, int, int]]]) -> dict[int, list[tuple[int, int, int]]]:
-        """Return position of a line -> code - 1, trace and sample of the places on it."""
+        """Return, by position of a line, the places on it as (code - 1, trace, sample)."""
         found: dict[int, list[tuple[int, int, int]]] = {}
         for name, at in places:
             found.setdefault(at[self.along], []).append((self.names.index(name), at[1 - self.along], at[2]))
@@ -114,15 +114,15 @@ class Corrections:
         return found
 
     def votes(self, line: int, store: Any) -> tuple[list[str], np.ndarray] | None:
-        """Return classes and votes of a line with its strokes applied; None for a line without corrections.
+        """Return classes and votes of a line with its corrections applied; None for a line without corrections.
 
-        A painted sample has all votes for its class. An excluded class gets no votes: the votes of the other classes
-        count. Where the other classes have no votes either, those of the nearest sample of the line with votes count.
+        At a painted sample all votes are for the painted class. An excluded class loses its votes, and the votes for
+        the other classes remain. If no votes remain at a sample, those of the nearest sample with votes count.
 
         Returns
         -------
         classes : list of str
-            The classes of the store, then classes that are only painted.
+            The classes of the stored votes, then classes that are only painted.
         votes : uint8 array, shape (n_classes, n_traces, n_samples)
         """
         if line not in self.lines:

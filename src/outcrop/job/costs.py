@@ -28,8 +28,8 @@ from outcrop.volumes.identity import line_digest
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-PATCHES = 64  # described by each thread for the measurement
-LINES = 2  # labelled by each thread for the measurement
+PATCHES = 64  # number of patches that each thread describes for the measurement
+LINES = 2  # number of lines that each thread labels for the measurement
 START = 4.0  # seconds until the processes of a local cluster have started and loaded the package
 SPENT = 3.0  # seconds in which a command loads libraries, opens the volume and ends
 
@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 
 
 def index_cost(volume: xr.DataArray, grid: PatchGrid, options: IndexOptions, *, workers: int | None = None) -> Cost:
-    """Return the cost of the index of a grid.
+    """Return the cost of an index with all patches of a grid.
 
     A few patches at each of three places of the survey are described, by as many threads as the index will use, so that
     the measurement includes the competition between threads.
@@ -82,13 +82,13 @@ def label_cost(
     progress: Any = None,
     **where: Any,
 ) -> Cost:
-    """Return the cost of labelling the lines without current labels; the mapper is fitted and stored if it is missing.
+    """Return the cost of labelling all lines without present labels; a missing mapper is fitted and stored.
 
     Parameters
     ----------
     job : Job
     lines : list of int, optional
-        Survey labels; by default all.
+        Line numbers; by default all lines.
     options : dict, optional
         Mapping and seed, if they differ from those of the job.
     workers : int, optional
@@ -128,13 +128,13 @@ def check_disk(folder: Path, needed: float) -> None:
         free += sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     if needed > free:
         raise ValueError(
-            f"{folder} needs about {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free there; free some space, "
-            "choose a larger step or every, or another folder."
+            f"{folder} needs about {needed / 1e6:.0f} MB, but only {free / 1e6:.0f} MB are free there; free some "
+            "space, choose a larger step or a larger value of 'every', or choose another folder."
         )
 
 
 def _places(n: int, count: int, threads: int) -> list[np.ndarray]:
-    """Return rows of patches, `count` for every thread, from three places of the grid, in parts for the threads."""
+    """Return rows of patches from three places of the grid, `count` for each thread, in parts for the threads."""
     size = max(1, min(count * threads, n) // 3)
     starts = sorted({0, max(0, n // 2 - size // 2), n - size})
     rows = np.unique(np.concatenate([np.arange(start, start + size) for start in starts]))

@@ -11,18 +11,19 @@ exemplar          ``class``, and ``place`` (inline, crossline, time of the centr
 move              ``of`` (id of an exemplar), ``place``
 remove            ``of`` (id of an exemplar)
 accept, reject    ``class``, ``place``, ``along``: the verdict on a retrieved patch
-forget            ``place`` and ``along`` of a verdict to clear; without them all verdicts
-stroke            ``class`` or ``erase``, ``along``, and ``points`` with ``radius`` or ``runs`` on one ``line``;
-                  ``filled``: the closed line through the points and the samples inside; ``stick``: the line is
-                  a fault stick of the class
-exclude           fields of a stroke: these samples do not belong to ``class``
+forget            ``place`` and ``along`` of a verdict to clear; without them all verdicts are cleared
+stroke            ``class`` or ``erase``; ``along``; either ``points`` and ``radius``, or ``runs`` on one ``line``;
+                  ``filled``: the samples inside the closed outline are painted too; ``stick``: the points are a
+                  fault stick of the class
+exclude           fields of a stroke whose samples do not belong to ``class``
 confirm           ``along``, ``line``, ``file`` of its labels in ``decisions/confirmed``, and the ``classes`` in it
 unconfirm         ``along``, ``line``: this line is no longer confirmed
 audit             ``class``, ``place``, ``along`` of a random patch or sample, ``answer`` (yes, no, unknown),
-                  ``subject`` (patches, samples), ``of`` (key of the audited result), ``stratum`` of the draw; of
-                  samples also ``confidence``; with the answer no ``really``, the true class
+                  ``subject`` (patches, samples), ``of`` (cache key of the audited result), ``stratum`` (group from
+                  which it was drawn); for a sample also ``confidence``; if the answer is no, also ``really``: the
+                  true class
 set               ``name``, ``value``: an option of a stage
-undo, redo        ``of``: ids; ``withdrawn``: the act failed before its end and cannot be redone
+undo, redo        ``of``: ids of entries; ``withdrawn``: the act failed before its end and cannot be redone
 import            ``name``: the decisions of this imported file count from now on; see `outcrop.job.imports`
 ================  =====================================================================================================
 """
@@ -139,7 +140,7 @@ class Decisions:
 
     @property
     def who(self) -> str:
-        """Name of this writer; the file of an ended writer is continued."""
+        """Name of this writer; a new writer continues the file of a writer that has ended."""
         if not self._who:
             self.folder.mkdir(parents=True, exist_ok=True)
             base, number = f"{_user()}@{socket.gethostname() or 'here'}", 0
@@ -197,13 +198,13 @@ class Decisions:
     def undo(self, act: str | None = None) -> list[Entry]:
         """Undo the last act of this person and return its entries, none if there is no act to undo.
 
-        Acts of this writer count, and those of ended writers of the same person. Consecutive answers to one audit are
-        undone together; on the page, one by one.
+        Acts of this writer count, and acts of the same person by writers that have ended. Consecutive answers to one
+        audit are undone together; on the page, one by one.
 
         Parameters
         ----------
         act : str, optional
-            Id of the first entry of another act in `undoable`, of any kind and person.
+            Id of the first entry of the act to undo, any act in `undoable`, also of another person.
         """
         return self._step("undo") if act is None else self._undo_act(act)
 
@@ -274,12 +275,12 @@ class Decisions:
         return len(entries)
 
     def _with_labels(self, entry: Entry) -> Entry:
-        """Return an entry with the labels of the line that it confirms, if it does."""
+        """Return an entry; if it confirms a line, with the labels of the line."""
         data = self.line_files.get(entry["file"]) if entry["what"] == "confirm" else None
         return entry if data is None else entry | {"labels": base64.b64encode(data).decode()}
 
     def _take_labels(self, entry: Entry, path: Path) -> Entry:
-        """Store the labels of an entry, which are in it or in files beside `path`, and return it without them."""
+        """Store the labels that an entry contains, or that lie in files beside `path`; return it without labels."""
         if entry["what"] != "confirm":
             return entry
         entry = dict(entry)
@@ -297,7 +298,7 @@ class Decisions:
     def take(self, path: str | Path) -> int:
         """Import the entries of an exported file or of a file in another job, as one act; return their number.
 
-        They change each other and no decision of this job: see `outcrop.job.imports`.
+        Imported entries may change each other, but no decision of this job: see `outcrop.job.imports`.
         """
         path = Path(path)
         if not path.is_file():
@@ -305,7 +306,7 @@ class Decisions:
         lines = [line for line in read_lines(path) if line.strip()]
         for number, line in enumerate(lines, 1):
             if parse(line) is None:
-                raise ValueError(f"{path}, line {number} is not a decision; give a file of decisions.")
+                raise ValueError(f"Line {number} of {path} is not a decision; give a file of decisions.")
         if not lines:
             raise ValueError(f"{path} holds no decisions; give a file that 'outcrop decisions --export' wrote.")
         if not path.read_bytes().endswith(b"\n"):
@@ -325,7 +326,7 @@ class Decisions:
 
 
 def import_name(path: str | Path) -> str:
-    """Return the name of the copy of a file of decisions in a job; it depends on the content only."""
+    """Return the name of the copy that a job keeps of an imported file; it depends only on the content."""
     text = "\n".join(line for line in read_lines(path) if line.strip())
     return f"import-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 

@@ -44,7 +44,7 @@ def export(
     kind = path.suffix.lower()
     if kind and kind not in (*SEGY, *ARRAYS, ".zarr") and not path.is_dir():
         raise ValueError(
-            f"{path} ends in {kind!r}; write OUT.sgy, OUT.zarr, OUT.npy, OUT.png, or the name of a folder for "
+            f"{path} ends in {kind!r}; name it OUT.sgy, OUT.zarr, OUT.npy or OUT.png, or give the name of a folder for "
             "a training set."
         )
     if not re.fullmatch(r"label|confidence|(score|class):.+", what):
@@ -52,7 +52,7 @@ def export(
     if kind in (*SEGY, *ARRAYS) and not path.parent.is_dir():
         raise ValueError(f"The folder {path.parent} does not exist; make it, or choose another.")
     if kind not in (*SEGY, *ARRAYS, ".zarr") and what != "label":
-        raise ValueError(f"A training set holds labels; export {what!r} to OUT.sgy or OUT.zarr.")
+        raise ValueError(f"A training set contains only labels; export {what!r} to OUT.sgy or OUT.zarr.")
     job._check_volume()
     lines = checked_lines(job, stale=stale or labels is not None)
     if table_file.is_edited(job):
@@ -67,7 +67,7 @@ def export(
     about = ", ".join(words)
     found = (job.labels.assign_attrs(lines=about) if labels is None else labels).assign_attrs(colours=job.palette)
     if what.startswith("score:") and labels is not None:
-        raise ValueError(f"A net keeps no scores; export {what!r} of the mapping, without --net.")
+        raise ValueError(f"A net stores no scores; export {what!r} of the mapping, without --net.")
     if ":" in what:
         if what.partition(":")[2] not in found.attrs["classes"]:
             known = ", ".join(found.attrs["classes"])
@@ -83,7 +83,7 @@ def export(
     else:
         _training_set(job, found, path, lines, seed)
     limit = float(found.attrs.get("min_confidence") or 0)
-    about += f"; below {100 * limit:.0f} % confidence uncertain" if limit else ""
+    about += f"; samples below {100 * limit:.0f} % confidence are uncertain" if limit else ""
     return f"{path} written: {about}"
 
 
@@ -101,7 +101,7 @@ def _training_set(job: "Job", labels: xr.Dataset, path: Path, lines: dict[int, b
 
 
 def with_masks(labels: xr.Dataset) -> xr.Dataset:
-    """Return labels with a volume of 0 and 1 for every class, read lazily: ``class_NAME``."""
+    """Return labels with a mask of every class added: ``class_NAME``, 1 in the class, 0 elsewhere, read lazily."""
     codes = labels["label"]
     masks = {}
     for code, name in enumerate(labels.attrs["classes"], 1):
@@ -117,7 +117,7 @@ def _mask_block(codes: xr.DataArray, code: int, key: Any) -> np.ndarray:
 
 
 def with_scores(job: "Job", labels: xr.Dataset) -> xr.Dataset:
-    """Return labels with the share of every class, read lazily from the votes: ``score``, in the order of the codes."""
+    """Return labels with ``score`` added: the share of votes for every class, in the order of codes, read lazily."""
     view, _ = label_view(job, job.plan)
     first = {number: name for name, number in reversed(view.codes.items())}
     names = [first.get(code, "") for code in range(1, len(labels.attrs["classes"]) + 1)]

@@ -15,9 +15,9 @@ from outcrop.report import write_report
 from outcrop.volumes.axes import nearest_label
 from outcrop.words import counted
 
-SECTIONS = 3  # lines with sticks that are drawn
-LARGEST = 20  # surfaces in the table
-TRACES = 40_000  # read of a slice at most; larger surveys are read at every second, third, ... line
+SECTIONS = 3  # number of lines with sticks that are drawn
+LARGEST = 20  # number of surfaces in the table
+TRACES = 40_000  # maximum number in a slice; in a larger survey only every second, third, ... line is read
 
 
 def write_fault_report(
@@ -66,12 +66,12 @@ def write_fault_report(
         "How it was made": [facts or {}, {"volume": str(volume.attrs.get("source") or "an array")}],
     }
     if scores:
-        sections["Against the interpreter's sticks, within 3 pixels"] = [scores]
+        sections["Scores against the interpreter's sticks, within 3 pixels"] = [scores]
     write_report(path, title="Fault sticks", sections=sections)
 
 
 def drawn_places(volume: xr.DataArray, sticks: pd.DataFrame) -> tuple[str, list[tuple[str, float]]]:
-    """Return the direction of most sticks, and axis and label of the sections to draw: along it, across it, a slice."""
+    """Return the direction of most sticks, and the sections to draw, as (axis, value): along it, across it, a slice."""
     if not len(sticks):
         return "", []
     direction_of_stick = {number: DIRECTIONS[direction_of(points)] for number, points in sticks.groupby("stick")}
@@ -87,7 +87,7 @@ def drawn_places(volume: xr.DataArray, sticks: pd.DataFrame) -> tuple[str, list[
 
 
 def section_at(volume: xr.DataArray, name: str, label: float) -> xr.DataArray:
-    """Return a section or a slice of a volume; a slice of a large volume has every second, third, ... line."""
+    """Return a section or a slice of a volume; of a large slice only every second, third, ... line is read."""
     if name not in DIRECTIONS:
         step = int(np.ceil(np.sqrt(volume.shape[0] * volume.shape[1] / TRACES)))
         volume = volume.isel(inline=slice(None, None, step), crossline=slice(None, None, step))

@@ -29,7 +29,7 @@ from outcrop.volumes.axes import position_of
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-VERSION = 3  # of the picking; a new version picks all sticks again
+VERSION = 3  # version of the picking method; a new version picks all sticks again
 NEAR = 2  # traces around a stick in which labels count for it
 BRIDGED = 12  # samples of another label, at most, that do not cut a stick
 STROKE = 3.0  # radius in samples of the stroke that accepts or rejects a stick
@@ -42,7 +42,7 @@ FAULT = "fault"  # part of the name by which a class of faults is recognised
 
 
 def fault_class(job: "Job", name: str | None = None) -> str:
-    """Return the class of faults: the given one, that of the last verdict on a stick, or the one named fault."""
+    """Return the class of faults: the given one, else that of the last verdict on a stick, else the one named fault."""
     if name is not None:
         return job.plan.names[job._class(name)]
     plan = job.plan
@@ -64,19 +64,19 @@ def all_sticks(
     threshold: float = THRESHOLD,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the sticks of lines of a job, of all classes; lines that were picked before are read from files.
+    """Return the sticks on lines of a job, of all classes; the sticks of lines picked before are read from files.
 
     Parameters
     ----------
     lines : sequence of int, optional
-        Survey labels; all lines by default.
+        Line numbers; all lines by default.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
 
     Returns
     -------
     DataFrame
-        As `line_sticks` gives them, with the column `along`; not joined.
+        Sticks as `line_sticks` returns them, with the column `along`; they are not joined into surfaces.
     """
     along, labels = DIRECTIONS[job.plan.along], job.axes[job.plan.along]
     key, folder = _kept_picks(job, threshold)
@@ -95,14 +95,14 @@ def all_sticks(
 
 
 def _kept_picks(job: "Job", threshold: float = THRESHOLD) -> tuple[str, Path]:
-    """Return key and folder of the sticks that were picked with a threshold."""
+    """Return the cache key and the folder of the sticks that were picked with a threshold."""
     inputs = {"volume": job.plan.volume["digest"], "weights": weights_digest(), "along": DIRECTIONS[job.plan.along]}
     key = job.stages.begin("faults", inputs | {"version": VERSION, "threshold": threshold, "neighbours": NEIGHBOURS})
     return key, job.stages.path("faults", key)
 
 
 def picked_lines(job: "Job") -> list[float]:
-    """Return the survey labels of the lines whose sticks are stored."""
+    """Return the numbers of the lines whose sticks are stored."""
     _, folder = _kept_picks(job)
     return [line for line in job.axes[job.plan.along].tolist() if (folder / f"{line}.csv").is_file()]
 
@@ -117,8 +117,8 @@ def sticks_of_class(
 ) -> pd.DataFrame:
     """Return the sticks of a class: accepted sticks, and picked sticks along its labels; joined into surfaces.
 
-    A picked stick is cut to the part that has labels of the class, which follow exemplars, verdicts and strokes.
-    Strokes count at once, before the line is labelled again.
+    A picked stick is cut to the part along which the labels show the class. Strokes count at once, before the line is
+    labelled again.
 
     Parameters
     ----------
@@ -126,12 +126,12 @@ def sticks_of_class(
     name : str, optional
         The class; by default the one that `fault_class` finds.
     lines : sequence of int, optional
-        Survey labels; by default all labelled lines, and all sections with an accepted stick.
+        Line numbers; by default all labelled lines, and all sections with an accepted stick.
 
     Returns
     -------
     DataFrame
-        As `outcrop.fault_sticks`, with the column ``accepted``; see `accepted_sticks`.
+        As `outcrop.fault_sticks` returns it, with the column ``accepted``; see `accepted_sticks`.
     """
     name = fault_class(job, name)
     accepted, rejected = accepted_sticks(job, name), rejected_sticks(job, name)
@@ -141,7 +141,7 @@ def sticks_of_class(
     positions = [position for position in sorted(job.labelled) if lines is None or numbers[position] in lines]
     if not positions and not len(accepted):
         raise ValueError(
-            f"{job.path} has no labels on the lines asked for; run 'outcrop label' first, or 'outcrop faults VOLUME' "
+            f"{job.path} has no labels on the requested lines; run 'outcrop label' first, or 'outcrop faults VOLUME' "
             "to pick all faults."
         )
     parts = [accepted]
@@ -162,7 +162,7 @@ def judged_sticks(
     threshold: float = THRESHOLD,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the sticks of lines independent of labels: accepted sticks unchanged, rejected sticks left out.
+    """Return the sticks on lines independently of labels; accepted sticks are unchanged, rejected sticks are left out.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def accepted_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
     """Return the accepted, extended and imported sticks of a class.
 
     Parts that were later erased or painted as another class are left out. Of two sticks within three traces of each
-    other the one of the later act counts.
+    other only the one that was accepted later counts.
 
     Returns
     -------
@@ -212,13 +212,13 @@ def rejected_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        As `accepted_sticks`; ``accepted`` is False.
+        As from `accepted_sticks`; ``accepted`` is False.
     """
     return _decided_sticks(job, fault_class(job, name), "exclude").assign(accepted=False)
 
 
 def _decided_sticks(job: "Job", name: str, what: str) -> pd.DataFrame:
-    """Return the sticks of a class whose verdict still holds: accepted ("stroke") or rejected ("exclude") ones."""
+    """Return the sticks of a class whose verdict still holds: the accepted ("stroke") or the rejected ("exclude")."""
     plan, dims = job.plan, list(job.volume.dims)
     first, code = plan.firsts[name], plan.classes[name]
     painted, excluded = marked_sections(job, plan)
@@ -246,7 +246,7 @@ def _numbered(job: "Job", sticks: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _shown_by_labels(job: "Job", name: str) -> Callable[[int], np.ndarray]:
-    """Return a function from the position of a line to its samples near a class, a mask (n_traces, n_samples)."""
+    """Return a function that maps the position of a line to a mask (n_traces, n_samples) of samples near a class."""
     code, labels, (painted, _) = job.classes[name], job.labels["label"], marked_sections(job, job.plan)
     direction = job.plan.along
 
@@ -263,7 +263,7 @@ def _shown_by_labels(job: "Job", name: str) -> Callable[[int], np.ndarray]:
 def _parts(
     job: "Job", sticks: pd.DataFrame, judged: pd.DataFrame, shown: Callable[[int], np.ndarray] | None = None
 ) -> pd.DataFrame:
-    """Return the parts of sticks that follow no judged stick and lie in the masks that `shown` gives for lines."""
+    """Return the parts of sticks that follow no judged stick and lie inside the masks that `shown` returns."""
     direction = job.plan.along
     along, parts = DIRECTIONS[direction], []
     judged = judged[judged["along"] == along]

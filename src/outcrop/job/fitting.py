@@ -1,4 +1,4 @@
-"""The mapper of a job: fitted on points and the survey or on retrieved patches, or borrowed from another job."""
+"""The mapper of a job: fitted to points and a subset of the survey, or to retrieved patches, or borrowed from a job."""
 
 import copy
 from collections.abc import Mapping
@@ -26,24 +26,24 @@ from outcrop.volumes.neighbours import line_distances
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-SAMPLED = 12  # lines of the survey that a mapping by points samples
-CROSSED = 8  # lines, at most, on which a stroke across the lines gives points
+SAMPLED = 12  # number of lines from which the mapping by points draws its subset of the survey
+CROSSED = 8  # maximum number of lines on which a stroke across the lines gives points
 BACKGROUND = "other"  # class that is added if much of the survey looks like no class
-# Minimum share of the survey for adding it: .34 to .71 was found without a background class, .2 to .28 if the classes
-# are stratigraphic units.
+# Minimum share of the survey for adding the background: .34 to .71 was found without a background class, .2 to .28 if
+# the classes are stratigraphic units.
 UNLIKE = 0.3
 SURE = 1e3  # weight of a painted patch, so that mappers which draw patches by weight draw it
 
 
 def named_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
-    """Return the mapper of a plan with classes by their present names; see `job_mapper`."""
+    """Return the mapper of a plan, with the present names of its classes; see `job_mapper`."""
     mapper = copy.copy(job_mapper(job, plan, **where))
     mapper.classes_ = np.array([plan.names.get(str(name), str(name)) for name in mapper.classes_])
     return mapper
 
 
 def job_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
-    """Return the mapper of a plan with classes by their first names; fit it if none is stored.
+    """Return the mapper of a plan, with the first names of its classes; fit it if none is stored.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def job_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
 def add_background(job: "Job", plan: Plan, **where: Any) -> None:
     """Add a background class, with a note, if the job has none and much of the survey looks like no class.
 
-    The new class is a decision and is added only once: if a person undoes it or removes the class, it stays away. No
-    class is added for a mapping that learns from patches, or for a borrowed mapper.
+    The new class is a decision and is added only once: if a person undoes it or removes the class, it is not added
+    again. No class is added for a mapping that learns from patches, or for a borrowed mapper.
     """
     asked = plan.by_points and plan.mapper_stage is not None and plan.background is None
     if not asked or any(entry.get("class") == BACKGROUND for entry in job.log.entries):
@@ -83,7 +83,7 @@ def add_background(job: "Job", plan: Plan, **where: Any) -> None:
 
 
 def learns_at_once(job: "Job", plan: Plan) -> bool:
-    """Return whether the mapper learns from a stroke in seconds: by points, with the sample of the survey stored."""
+    """Return whether the mapper learns from a stroke in seconds: by points, with the subset of the survey stored."""
     sampled = plan.by_points and (job.stages.path("survey", plan.survey_stage.key) / "sample.npz").is_file()
     return sampled and not plan.label.mapper
 
@@ -100,9 +100,9 @@ def fit(
     """Fit the mapper of a plan: by points, or by a mapping that learns from the retrieved patches."""
     for path, other in plan.joined:
         if other is None:
-            raise ValueError(f"Job {path}, named with --with, does not exist; label without it, or restore it.")
+            raise ValueError(f"Job {path}, given with --with, does not exist; restore it, or label with '--with none'.")
         if other.volume["digest"] != plan.volume["digest"]:
-            raise ValueError(f"Job {path} is of another volume; choose jobs on the same volume.")
+            raise ValueError(f"Job {path}, given with --with, is on another volume; choose jobs on the same volume.")
     if plan.by_points:
         return fit_points(job, plan, progress)
     memory = memory or memory_budget()
@@ -110,7 +110,7 @@ def fit(
     mapping = plan.label.mapping
     mapper = make_mapper(mapping, seed=plan.label.seed, device=first_device, background=plan.background)
     if plan.joined:
-        raise ValueError(f"Mapping {mapping!r} learns from the patches of one job; use {POINTS} with --with.")
+        raise ValueError(f"Mapping {mapping!r} learns from one job; choose {POINTS!r}, or label with '--with none'.")
     job._index(plan, client=client, memory=memory, progress=progress)
     patches, classes, masks, weights = weak_patches(job, plan, memory)
     with one_blas_thread():
@@ -125,7 +125,7 @@ def fit(
 
 
 def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> PointMapper:
-    """Fit the mapping that learns from clicks, verdicts and strokes, and from a sample of the survey."""
+    """Fit the mapping that learns from clicks, verdicts and strokes, and from a random subset of the survey."""
 
     def read(line: float) -> np.ndarray:
         section: np.ndarray = filled_section(job, plan, plan.along, int(line))[0]
@@ -158,7 +158,7 @@ def evidence(job: "Job", plan: Plan) -> list[Point]:
     points = []
     for name, place, kind in plan.clicks:
         positions = position_in(job.axes, place)
-        if positions is None:  # outside this volume, as decided on another one
+        if positions is None:  # outside this volume, because it was decided on another one
             continue
         line, trace = positions[plan.along], positions[1 - plan.along]
         origin = "click" if kind == "click" else "verdict"
@@ -179,7 +179,7 @@ def _painted_points(
     codes: np.ndarray | None,
     excluded: np.ndarray | None,
 ) -> list[Point]:
-    """Return the grid points that strokes cover on a section; a section across the lines gives points on some lines.
+    """Return the grid points that strokes cover on a section; a section across the lines gives points on a few lines.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ class JobFolder:
         return self._held("plan", (state, known, codes, joined), lambda: resolve(known, state, codes, joined))
 
     def _readable(self, state: State) -> State:
-        """Return a state without confirmed lines whose file is missing or damaged; add one note for each file."""
+        """Return a state without the confirmed lines whose file is missing or damaged; add a note for each file."""
         if not state.confirmed:
             return state
 
@@ -136,7 +136,7 @@ class JobFolder:
         return self._held("readable state", (state, self.log.line_files.changed()), make)
 
     def _joined(self, path: str) -> Joined:
-        """Return the plan of a joined job, None if its folder is missing."""
+        """Return a joined job (from which the mapper learns too) with its plan, None if its folder is missing."""
         try:
             return Joined(path, self._joined_job(path).plan)
         except (ValueError, OSError):
@@ -183,7 +183,7 @@ class JobFolder:
 
     @property
     def axes(self) -> list[np.ndarray]:
-        """Labels of the three axes of the volume."""
+        """Inline numbers, crossline numbers and times (or depths) of the volume."""
         return [self.volume[name].values for name in self.volume.dims]
 
     @property
@@ -198,7 +198,7 @@ class JobFolder:
         return compared[1]
 
     def _check_volume(self, *, most: int | None = None, progress: Progress | None = None) -> str:
-        """Compare the volume with the samples read before; if they changed, earlier results become stale.
+        """Compare the volume with its samples as read before; if they changed, earlier results become stale.
 
         A file with the same size and time counts as unchanged. In any other file, evenly spaced blocks and all lines
         that were read before are compared; in an array in memory, all samples.
@@ -264,7 +264,7 @@ class JobFolder:
         """Add a note if the volume is another one than `before`."""
         if self._known["digest"] != before["digest"]:
             about = before["source"] or "The array"
-            self._note(f"{about} changed since it was read: results of its earlier samples are kept, and are stale.")
+            self._note(f"{about} changed since it was read: results of its earlier samples are kept, but are stale.")
 
     # ---- the index --------------------------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class JobFolder:
         return self._grid_of(plan.index)
 
     def _grid_of(self, options: IndexOptions) -> PatchGrid:
-        """Return the grid of the patches of index options; raise ValueError if they do not fit; keep the last grid."""
+        """Return the patch grid of index options, kept in memory; raise ValueError if the patches do not fit."""
         fitted = options.fitted(tuple(self._known["shape"]))
         return self._held("grid", (self._known["digest"], fitted), lambda: fitted.grid(self.volume))
 
@@ -333,5 +333,5 @@ def _with_codes(codes: dict[str, int], names: list[str]) -> dict[str, int]:
         if name not in codes:
             codes[name] = max(codes.values(), default=0) + 1
             if codes[name] > LAST_CODE:
-                raise ValueError(f"Class {name!r} is one too many; a job has at most {LAST_CODE} classes.")
+                raise ValueError(f"Class {name!r} cannot be added: a job has at most {LAST_CODE} classes.")
     return codes

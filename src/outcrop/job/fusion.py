@@ -1,4 +1,4 @@
-"""Labels from the votes of both directions: one mapper labels inlines and crosslines, and their votes are added."""
+"""Labels from the votes of inlines and crosslines: one mapper labels both, and the votes of both are added."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,13 +21,13 @@ from outcrop.words import counted
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-LINES = 32  # of each direction, at whose crossings the agreement of the two directions is measured
+LINES = 32  # number of lines of each direction at whose crossings the agreement is measured
 ROWS = 128  # lines whose votes are summed at once
-AGREE = 0.3  # IoU of the two directions below which only the first counts for a class
+AGREE = 0.3  # IoU of a class in the two directions below which only the first direction counts for it
 
 
 def fused_labels(job: "Job", **where: Unpack[Where]) -> xr.Dataset:
-    """Return labels by the votes of both directions; see `Job.fused_labels`."""
+    """Return labels from the votes of both directions; see `Job.fused_labels`."""
     plan = job.plan
     cross = replace(plan, across=True)
     if not can_fuse(job):
@@ -43,7 +43,7 @@ def fused_labels(job: "Job", **where: Unpack[Where]) -> xr.Dataset:
 
 
 def direction_agreement(job: "Job", plan: Plan, cross: Plan) -> dict[str, float]:
-    """Return, by class, the IoU of the labels of two directions at the crossings of some lines."""
+    """Return, by class, the IoU of inline and crossline labels at the crossings of evenly spaced lines."""
     views = [voted_labels(job, [one]) for one in (plan, cross)]
     crossings = {}
     for one in (plan, cross):
@@ -64,9 +64,9 @@ def can_fuse(job: "Job") -> bool:
 
 
 def voted_labels(job: "Job", plans: Sequence[Plan], one_sided: Mapping[str, float] | None = None) -> xr.Dataset:
-    """Return lazy labels by the votes of one or two plans, on the lines that are labelled with the first plan.
+    """Return lazy labels from the votes of one or two plans (one per direction), on the lines labelled with the first.
 
-    For one-sided classes the votes of the first plan also stand for those of the second.
+    For classes in `one_sided` only the votes of the first plan count; they replace those of the second.
     """
     views = [label_view(job, plan)[0] for plan in plans]
     dataset = label_dataset(job, plans[0])
@@ -79,9 +79,10 @@ def voted_labels(job: "Job", plans: Sequence[Plan], one_sided: Mapping[str, floa
 
 
 def _decided(views: Sequence[Labels], one_sided: Sequence[int], key: Any) -> np.ndarray:
-    """Return label, confidence and margin of a block; with two views the votes of the eight traces around are added.
+    """Return label, confidence and margin of a block; with two views, votes of the eight surrounding traces are added.
 
-    A class without votes at a sample gets none from the traces around it, so that strokes keep their effect.
+    A view holds the labels of one direction. A class without votes at a sample gets none from the surrounding traces,
+    so that strokes keep their effect.
     """
     rows, columns, samples = (np.arange(n)[part] for n, part in zip(views[0].shape, key, strict=True))
     reach = int(len(views) > 1)
@@ -111,7 +112,7 @@ def _with_neighbours(places: np.ndarray, n: int, reach: int) -> np.ndarray:
 
 
 def _sum_around(total: np.ndarray, axis: int, near: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the sum of an array over each place and its two neighbours; `near` are the positions of the array."""
+    """Return the sum of an array over each place and its two neighbours; `near` holds its positions along `axis`."""
     out = np.take(total, np.searchsorted(near, places), axis)
     for step in (-1, 1):
         inside = np.isin(places + step, near)
@@ -123,9 +124,10 @@ def _sum_around(total: np.ndarray, axis: int, near: np.ndarray, places: np.ndarr
 def _votes(
     views: Sequence[Labels], one_sided: Sequence[int], rows: np.ndarray, columns: np.ndarray, samples: np.ndarray
 ) -> np.ndarray:
-    """Return the sum of the votes of a block, shape (n_codes, n_rows, n_columns, n_samples).
+    """Return the votes of all views in a block, added up by class: shape (n_codes, n_rows, n_columns, n_samples).
 
-    For codes at the positions `one_sided` the votes of the first view are multiplied by the number of views with votes.
+    For classes in `one_sided`, given as code - 1, only the votes of the first view count; at each sample they are
+    multiplied by the number of views with votes there.
     """
     shape = len(rows), len(columns), len(samples)
     total = np.zeros((max(views[0].codes.values()), *shape), np.uint16)

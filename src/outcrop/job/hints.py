@@ -20,7 +20,7 @@ class Advice(UserWarning):
 
 
 def without_background(names: Sequence[str]) -> str:
-    """Return the sentence for classes without a background."""
+    """Return advice for a job that has no background class."""
     if len(names) == 1:
         text = f"{names[0]!r} is the only class, so there are scores and no labels"
     else:
@@ -29,7 +29,7 @@ def without_background(names: Sequence[str]) -> str:
 
 
 def added_background(name: str, share: float) -> str:
-    """Return the sentence for a background class that was added because much of the survey looks like no class."""
+    """Return a sentence about a background class that was added because much of the survey looks like no class."""
     return (
         f"{share:.0%} of the survey looks like none of the classes, so class {name!r} was added for it; remove that "
         "class if every sample belongs to one of the others."
@@ -44,21 +44,21 @@ def look_alikes(plan: Plan, mapper: Any) -> list[str]:
         clicks = "A click" if n == 1 else f"{n} clicks"
         verb = "looks" if n == 1 else "look"
         texts.append(
-            f"{clicks} of {here!r} {verb} more like {there!r}: click again where {here!r} shows best, and on what "
-            f"surrounds it as {there!r}."
+            f"{clicks} of {here!r} {verb} more like {there!r}: click {here!r} again where it shows best, and "
+            f"click its surroundings as {there!r}."
         )
     return texts
 
 
 def background_advice(plan: Plan, mapper: Any) -> list[str]:
-    """Return the sentence about a missing background class; empty if none is needed."""
+    """Return advice about a missing background class, in a list that is empty if no background is needed."""
     names = [plan.names.get(str(name), str(name)) for name in mapper.classes_]
     open_ended = isinstance(mapper, PointMapper) and mapper.background is None and not mapper.layered_
     return [without_background(names)] if len(names) == 1 or open_ended else []
 
 
 def coverage(plan: Plan, view: Labels, lines: Sequence[int], axis: np.ndarray) -> list[str]:
-    """Return sentences about classes that cover nothing or most of some lines, given by their positions."""
+    """Return sentences about classes that cover nothing or most of the given lines; `lines` are positions."""
     some = [lines[at] for at in np.unique(np.linspace(0, len(lines) - 1, LINES).round().astype(int))] if lines else []
     where = f"{DIRECTIONS[plan.along]} {axis[some[0]]:g}" if len(some) == 1 else f"the {DIRECTIONS[plan.along]}s"
     return section_coverage(plan, [view.section(line)[0] for line in some], where)
@@ -71,7 +71,7 @@ def section_coverage(plan: Plan, sections: Sequence[np.ndarray], where: str) -> 
     ----------
     plan : Plan
     sections : sequence of array
-        Label codes.
+        Label codes of each section.
     where : str
         Name of the sections in the sentences.
     """

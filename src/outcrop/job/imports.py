@@ -1,8 +1,8 @@
 """Decisions imported from other jobs: their order, and which entries are in force.
 
-An imported file is copied into the job, and each of its entries names the file in ``import``: a list, so that an import
-of an import keeps both names. The job that imports it writes an entry ``import`` with the time; undoing that entry
-removes the whole file. Entries of one file change each other as in their own job, and no other entries.
+An imported file is copied into the job, and each of its entries lists the file in ``import``; an import of an import
+lists both files. The job that imports it writes an entry ``import`` with the time; undoing that entry
+removes the whole file. Entries of one file change each other as in their own job; they change no other entries.
 """
 
 from collections import Counter
@@ -54,9 +54,9 @@ def prefixes(path: Scope) -> list[Scope]:
 
 
 def arrange(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries in the order of replay, without duplicates.
+    """Return entries in the order in which they are replayed, without duplicates.
 
-    Imported entries have the time of the import. Of duplicates the entry of this job is kept, else the entry of the
+    Imported entries count from the time of the import. Of duplicates the entry of this job is kept, else that of the
     file that was imported last.
 
     Parameters
@@ -113,5 +113,5 @@ def import_words(entries: Iterable[Entry], name: str, before: "State", after: "S
     given = [(entry["class"], entry["what"] == "accept") for entry in theirs]
     other = sum(here not in (None, there) for here, there in zip(held, given, strict=True))
     if other:
-        words.append(f"On {counted(other, 'patches')} the verdict is another one than in this job, which keeps its own")
+        words.append(f"On {counted(other, 'patches')} the imported verdict differs; this job keeps its own")
     return words

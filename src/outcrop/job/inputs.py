@@ -40,12 +40,12 @@ def name_problem(name: str) -> str:
     if not name:
         return "it is empty"
     if len(name) > LONGEST_NAME:
-        return f"it has {len(name)} characters, {LONGEST_NAME} are the most"
+        return f"it has {len(name)} characters, more than {LONGEST_NAME}"
     if odd:
         return f"it has {odd[0]!r}"
     if not re.match(r"\w", name):
         return "it begins with neither a letter nor a digit"
-    return f"{', '.join(RESERVED)} mean something else" if name.casefold() in RESERVED else ""
+    return f"{', '.join(RESERVED)} are reserved" if name.casefold() in RESERVED else ""
 
 
 def check_colour(text: str) -> str:
@@ -72,7 +72,7 @@ def row_list(rows: Any) -> list[int]:
     """Return row numbers as a list of int."""
     found = np.atleast_1d(np.asarray(rows))
     if found.dtype.kind not in "iu" or found.ndim != 1:
-        raise ValueError(f"Rows are {rows!r}; give whole numbers of the column 'row' of the retrieved table.")
+        raise ValueError(f"Rows are {rows!r}; give whole numbers from the column 'row' of the retrieved table.")
     return [int(row) for row in found]
 
 

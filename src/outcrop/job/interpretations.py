@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 STICKS = tuple(suffix for suffixes in FORMATS.values() for suffix in suffixes if suffix != ".csv")
 HORIZONS = (".poi", ".irap", ".xyz")
-EXEMPLARS = 5  # from one file
-SECTIONS = 50  # with a stroke along a horizon
+EXEMPLARS = 5  # maximum number from one file
+SECTIONS = 50  # maximum number with a stroke along a horizon
 RADIUS = 2.0  # samples, of strokes along a horizon
 
 
@@ -73,12 +73,12 @@ def import_exemplars(job: "Job", path: str | Path, name: str, *, count: int = EX
     Parameters
     ----------
     count : int
-        Maximum number; places without room for a patch are skipped.
+        Maximum number of exemplars; places without room for a patch are skipped.
 
     Returns
     -------
     list of (inline, crossline, time)
-        Their places: middles of sticks, or points of a horizon that are far apart.
+        Places of the exemplars: middles of sticks, or points of a horizon that are far apart.
     """
     kind, table = read_interpretation(path, job.volume)
     grid, found = job._grid(job.plan), []
@@ -129,9 +129,10 @@ def score_interpretation(
     ----------
     path : path
     name : str, optional
-        The class; by default the class of faults for sticks. A horizon is compared with the top of its largest body.
+        The class; for sticks by default the class of faults. A horizon is compared with the top of the largest body of
+        this class.
     lines : sequence of int, optional
-        Survey labels; by default all labelled lines.
+        Line numbers; by default all labelled lines.
 
     Returns
     -------
@@ -143,7 +144,7 @@ def score_interpretation(
     done = job.axes[job.plan.along][sorted(job.labelled)]
     chosen = done if lines is None else np.intersect1d(done, lines)
     if kind == "horizon" and name is None:
-        raise ValueError(f"{path} is a horizon; give with --class the class whose top it is.")
+        raise ValueError(f"{path} is a horizon; name the class whose top it is with --class.")
     name = fault_class(job, name)
     if kind == "sticks":
         mine = pd.Series({stick: direction_of(points) == job.plan.along for stick, points in table.groupby("stick")})
@@ -156,5 +157,5 @@ def score_interpretation(
         return {"class": name, **stick_scores(found, table, job.volume)}
     bodies = find_bodies(job.labels, name, min_samples=MIN_SAMPLES, along=along)
     if (name, 1) not in bodies.outlines:
-        raise ValueError(f"No body of {name} has {MIN_SAMPLES} samples; label more lines.")
+        raise ValueError(f"No body of {name} has {MIN_SAMPLES} samples or more; label more lines.")
     return {"class": name, **horizon_misfit(bodies.surface(name), table)}

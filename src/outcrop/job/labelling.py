@@ -1,4 +1,4 @@
-"""The votes of the lines of a job, and the labels that are decided from them."""
+"""Votes for each class on the lines of a job, and the labels that are decided from these votes."""
 
 import contextlib
 from collections.abc import Iterable, Sequence
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 def label_lines(
     job: "Job", plan: Plan, lines: Sequence[int] | None = None, *, workers: int | None = None, **where: Any
 ) -> list[int]:
-    """Compute the missing votes of lines under the key of a plan; return the positions of the requested lines.
+    """Compute the votes of a plan that are not stored yet; return the positions of the requested lines.
 
     Parameters
     ----------
     lines : sequence of int, optional
-        Survey labels; all lines that can be labelled by default.
+        Line numbers; all lines that can be labelled by default.
     workers : int, optional
-        Threads.
+        Number of threads.
     **where
         ``device``, ``client``, ``memory`` and ``progress(what, done, total)``.
     """
@@ -71,7 +71,7 @@ def label_lines(
 
 
 def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> list[int]:
-    """Return the positions of lines given by survey labels; by default all lines that can be labelled."""
+    """Return the positions of lines given by their numbers; by default all lines that can be labelled."""
     axis, name, able = job.axes[plan.along], DIRECTIONS[plan.along], sorted(able)
     if lines is None:
         return able
@@ -100,7 +100,7 @@ def line_numbers(lines: Any, along: str) -> list[Any]:
 
 
 def vote_store(job: "Job", plan: Plan, key: str, mapper: Any) -> VoteStore:
-    """Return the store of votes of a key; a damaged one is renamed and made again."""
+    """Return the store of votes under a cache key; a damaged store is renamed and an empty one is made."""
     folder = job.stages.path("votes", key)
     lines, traces, samples = (plan.volume["shape"][axis] for axis in (plan.along, 1 - plan.along, 2))
     classes = [str(name) for name in mapper.classes_]
@@ -113,7 +113,7 @@ def vote_store(job: "Job", plan: Plan, key: str, mapper: Any) -> VoteStore:
 
 
 def vote_keys(job: "Job", plan: Plan) -> dict[int, str]:
-    """Return the key of the votes of every labelled line: the key of the plan, else that of the latest votes."""
+    """Return, by position of a labelled line, the cache key of its votes: that of the plan, else of older votes."""
     stages, current = job.stages, plan.keys["votes"]
     written = [words for words in stages.journal("votes") if len(words) == 2 and words[1].isdigit()]
     keys = {key for key, _ in written if _same_lines(job, plan, key)}
@@ -125,13 +125,13 @@ def vote_keys(job: "Job", plan: Plan) -> dict[int, str]:
 
 
 def _same_lines(job: "Job", plan: Plan, key: str) -> bool:
-    """Return whether the votes of a key are of lines in the direction of a plan."""
+    """Return whether the votes under a cache key belong to lines in the direction of a plan."""
     inputs = job.stages.facts("votes", key).get("inputs", {})
     return int(inputs.get("grid", {}).get("along") == "crossline") == plan.along
 
 
 def labelled_lines(job: "Job", plan: Plan) -> dict[int, bool]:
-    """Return the position of every labelled line, and whether it is stale: its votes have another key than the plan's.
+    """Return position -> whether stale for every labelled line: its votes have another cache key than the plan.
 
     A confirmed line counts as labelled; it is stale only if it also has stale votes at samples that are not confirmed.
     """
@@ -142,7 +142,7 @@ def labelled_lines(job: "Job", plan: Plan) -> dict[int, bool]:
 
 
 def _stale_lines(job: "Job", plan: Plan, sources: dict[int, str], confirmed: Confirmed | None) -> dict[int, bool]:
-    """Return whether each labelled or confirmed line is stale, from the key of the votes of each line."""
+    """Return whether each labelled or confirmed line is stale, from the cache key of the votes of each line."""
     current = plan.keys["votes"]
     stale = {line: key != current for line, key in sources.items()}
     held: dict[Any, VoteStore] = job._held("stores", None, dict)
@@ -174,7 +174,7 @@ def label_view(job: "Job", plan: Plan) -> tuple[Labels, set[int]]:
 
 
 def _opened(folder: Any, held: dict[Any, VoteStore]) -> tuple[VoteStore | None, set[int]]:
-    """Return a store of votes and its finished lines; no store where it is damaged or missing."""
+    """Return a store of votes and the positions of its finished lines; None and no line if damaged or missing."""
     try:
         if not (folder / "votes.zarr").is_dir():
             return None, set()
@@ -198,7 +198,7 @@ def corrections(job: "Job", plan: Plan) -> Corrections:
 
 
 def judged_shift(plan: Plan) -> float:
-    """Return the shift of the logit of confidence that the answers to audits of samples give."""
+    """Return the shift of the logit of confidence, estimated from the answers to audits of samples."""
     judged = [one for one in plan.state.audits if "confidence" in one and one["answer"] != "unknown"]
     return confidence_shift([one["confidence"] for one in judged], [one["answer"] == "yes" for one in judged])
 

@@ -11,8 +11,8 @@ import numpy as np
 from outcrop.storage.workspace import Damaged, damage, no_link, whole_file
 
 REMEDY = (
-    "it holds the labels of a confirmed line, which is now computed instead; restore the file from a copy of the job, "
-    "or import decisions that were exported before"
+    "it holds the labels of a confirmed line, which now shows computed labels; restore the file from a copy of the "
+    "job, or import decisions that were exported before"
 )
 
 
@@ -20,9 +20,9 @@ class LineLabels(NamedTuple):
     """Labels of one line in survey coordinates."""
 
     classes: list[str]  # code i + 1 is classes[i]
-    traces: np.ndarray  # survey labels, shape (n_traces,)
-    samples: np.ndarray  # ms or m, shape (n_samples,)
-    codes: np.ndarray  # uint8, shape (n_traces, n_samples); 0 is not confirmed
+    traces: np.ndarray  # numbers of the crossing lines, shape (n_traces,)
+    samples: np.ndarray  # in ms or m, shape (n_samples,)
+    codes: np.ndarray  # uint8, shape (n_traces, n_samples); 0 = not confirmed
 
 
 class LineFiles:
@@ -43,7 +43,7 @@ class LineFiles:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._checked: dict[str, tuple[tuple[int, int] | None, str]] = {}  # stamp of a file, and its problem
+        self._checked: dict[str, tuple[tuple[int, int] | None, str]] = {}  # name -> stamp of the file, and its problem
 
     def path(self, name: str) -> Path:
         """Return the path of a file."""
@@ -111,7 +111,7 @@ def _labels(data: bytes | None) -> LineLabels:
     if codes.dtype != np.uint8 or codes.shape != (len(found.traces), len(found.samples)):
         raise ValueError(f"its labels are {codes.dtype} of shape {codes.shape}")
     if codes.max(initial=0) > len(classes):
-        raise ValueError(f"it has code {codes.max()} and {len(classes)} classes")
+        raise ValueError(f"its highest code is {codes.max()}, but it names only {len(classes)} classes")
     return found
 
 

@@ -21,7 +21,7 @@ from outcrop.retrieval.index import GRID_OPTIONS, index_inputs
 from outcrop.storage.stages import as_json
 
 SIZE = 99  # samples and traces of a patch, as in the paper
-PATCHES = 40_000  # at most, if the step is not given: half a minute on two cores
+PATCHES = 40_000  # maximum number if the step is not given: half a minute on two cores
 PARTS = (9, 6, 4, 3)  # size divided by the automatic step, the densest first
 AUTO = "auto"  # resets an option to its default
 Count = int | str | dict[str, int | str]
@@ -100,7 +100,7 @@ class IndexOptions(Options):
             if value is not None and not (len(parts) in (1, 2) and all(_whole(part) for part in parts)):
                 raise ValueError(f"{name} is {value!r}; give one or two whole numbers of 1 or more.")
         if not _whole(self.every):
-            raise ValueError(f"every is {self.every!r}; choose 1 (each line) or more.")
+            raise ValueError(f"every is {self.every!r}; choose 1 (every line) or more.")
         if self.along not in (*DIRECTIONS, "both"):
             raise ValueError(f"Direction {self.along!r} is unknown; choose inline, crossline or both.")
         if self.clip is not None and not (_number(self.clip) and self.clip > 0):
@@ -112,7 +112,7 @@ class IndexOptions(Options):
         if not (isinstance(self.truncate, bool) and isinstance(self.finest, bool)):
             raise ValueError(f"truncate is {self.truncate!r} and finest {self.finest!r}; choose True or False.")
         if self.area is not None and not (isinstance(self.area, dict) and all(map(_span, self.area.values()))):
-            raise ValueError(f"area is {self.area!r}; give the first and the last label of each axis.")
+            raise ValueError(f"area is {self.area!r}; give the first and the last value on each axis.")
         paths = () if self.between is None else tuple(self.between)
         if paths and not (len(paths) == 2 and all(isinstance(path, str | Path) for path in paths)):
             raise ValueError(f"between is {self.between!r}; give the files of two horizons.")
@@ -120,7 +120,7 @@ class IndexOptions(Options):
             object.__setattr__(self, "between", tuple(str(Path(path).resolve()) for path in paths))
 
     def fitted(self, shape: tuple[int, int, int]) -> Self:
-        """Return these options with size and step for a survey of a shape.
+        """Return these options with size and step filled in for a survey of the given shape.
 
         Examples
         --------
@@ -172,7 +172,7 @@ class IndexOptions(Options):
         return PatchGrid(volume, **{name: getattr(self, name) for name in GRID_OPTIONS})
 
     def inputs(self, volume_digest: str) -> dict[str, Any]:
-        """Return all inputs of the descriptors, for the key of an index."""
+        """Return all inputs that determine the descriptors; the cache key of an index is made from them."""
         return index_inputs(volume_digest, as_json(asdict(self)))
 
 
@@ -183,9 +183,9 @@ class RetrievalOptions(Options):
     Parameters
     ----------
     count : int, "auto" or dict
-        Patches of every class, or class -> patches; ``auto``: see `auto_count`.
+        Number of patches of every class, or class -> number; ``auto``: see `auto_count`.
     per_exemplar : bool
-        Share the count of a class evenly among its exemplars.
+        Divide the number of patches of a class evenly among its exemplars.
     """
 
     count: Count = AUTO
@@ -215,7 +215,7 @@ class LabelOptions(Options):
     mapper : str, optional
         Key of a mapper that was borrowed from another job.
     min_confidence, max_error : float, optional
-        Minimum confidence of a label, or maximum expected share of errors; all other samples are uncertain.
+        Minimum confidence of a label, or maximum expected share of wrong labels; all other samples are uncertain.
     """
 
     mapping: str = DEFAULT_MAPPING
@@ -239,8 +239,8 @@ class LabelOptions(Options):
                 raise ValueError(f"{name} is {value}; choose a value between 0 and 1.")
         if self.max_error is not None and (self.min_confidence is not None or not 0 < self.max_error < 1):
             raise ValueError(
-                f"max_error is {self.max_error}; choose a value between 0 and 1, and no min_confidence with it; "
-                "min_confidence 0 alone removes the limit."
+                f"max_error is {self.max_error}; choose a value between 0 and 1, without min_confidence; "
+                "min_confidence 0 without max_error removes the limit."
             )
         object.__setattr__(self, "with_jobs", tuple(map(str, self.with_jobs)))
 

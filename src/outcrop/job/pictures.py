@@ -52,7 +52,7 @@ def image_axes(
 
 
 def draw_retrieval(job: "Job", weak: WeakLabels, folder: Path | None = None) -> None:
-    """Save a gallery, the similarity curves and the section with most retrieved patches."""
+    """Save a gallery, the similarity curves and the section with the most retrieved patches."""
     folder = folder or job.path
     grid = job._grid(job.plan)
     picks = weak.picks(10)
@@ -67,7 +67,7 @@ def draw_retrieval(job: "Job", weak: WeakLabels, folder: Path | None = None) -> 
 def draw_labels(
     job: "Job", line: float, *, truth: Any = None, name: str = "labels.png", labels: xr.Dataset | None = None
 ) -> None:
-    """Save a picture of one labelled line in the folder of a job, of its labels or of given ones."""
+    """Save a picture of one labelled line in the folder of a job, with the labels of the job or the given labels."""
     place = {DIRECTIONS[job.plan.along]: line}
     labels = (job.labels if labels is None else labels).assign_attrs(colours=job.palette)
     figure = plots.labelled_section(job.volume.sel(place), labels.sel(place), truth=truth)

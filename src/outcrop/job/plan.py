@@ -18,19 +18,19 @@ from outcrop.storage.stages import digest
 
 # Versions of the code of a stage, raised when the same inputs give another result.
 TABLE_CODE, MAPPER_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 2, 2, 4
-LEARNT = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # fields of strokes for mappers
+LEARNT = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # fields for mappers
 NEIGHBOURHOOD = "neighbourhood"  # option of a job whose index covers only lines around one line
 
 
 class Stage(NamedTuple):
-    """A result to compute: its kind, and all inputs that determine it."""
+    """A result to compute: its kind, such as votes, and all inputs that determine it."""
 
     kind: str
     inputs: Mapping[str, Any]
 
     @property
     def key(self) -> str:
-        """The digest under which the result is stored."""
+        """Cache key, under which the result is stored: the digest of its kind and inputs."""
         return digest(self.kind, self.inputs)
 
 
@@ -43,12 +43,12 @@ class Joined(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Options with all automatic values filled in, classes, evidence, and the key of every stage.
+    """Options with all automatic values filled in, classes, evidence, and the cache key of every stage.
 
     Attributes
     ----------
     volume : dict
-        From `known_volume`: digest, shape, dims, source, and the reach of neighbours in line numbers.
+        From `known_volume`: digest, shape, names of the axes (``dims``), source and others.
     state : State
         Classes, exemplars, verdicts, strokes and audits in force: the evidence.
     codes : dict
@@ -110,7 +110,7 @@ class Plan:
 
     @cached_property
     def verdicts(self) -> dict[str, dict[str, list[list[Any]]]]:
-        """Places and directions of accepted and of rejected patches, by class."""
+        """Lists of [inline, crossline, time, direction] of accepted and of rejected patches, by class."""
         found: dict[str, dict[str, list[list[Any]]]] = {"accepted": {}, "rejected": {}}
         for one in sorted(self.state.verdicts, key=lambda one: (one.place, one.along)):
             if one.name in self.queries:
@@ -145,7 +145,7 @@ class Plan:
 
     @cached_property
     def confirmed(self) -> list[Any]:
-        """Inputs of the confirmed lines: files, classes removed later, and strokes and exemplars that win over them."""
+        """Confirmed lines as inputs of keys: files, classes removed later, strokes and exemplars that win over them."""
         exemplars = [(one.id, one.scope, [one.name, one.place]) for one in self.state.exemplars if one.place]
         strokes = [(one["id"], scope(one), [one.get("what"), learnt(one)]) for one in self.state.strokes]
         return [
@@ -165,12 +165,12 @@ class Plan:
 
     @cached_property
     def index_stage(self) -> Stage:
-        """The index of descriptors."""
+        """Stage of the index: the descriptors of its patches."""
         return Stage("index", self.index.inputs(self.volume["digest"]))
 
     @cached_property
     def retrieved_stage(self) -> Stage | None:
-        """The retrieved patches; None if no class has an exemplar or an accepted patch."""
+        """Stage of the retrieved patches; None if no class has an exemplar or an accepted patch."""
         if not self.queries:
             return None
         exemplars = {name: [one.packed or list(one.place or ()) for one in some] for name, some in self.queries.items()}
@@ -206,7 +206,7 @@ class Plan:
 
     @cached_property
     def survey_stage(self) -> Stage:
-        """The sample of the survey that the mapping ``points`` learns from."""
+        """Stage of the random subset of the survey that the mapping ``points`` learns from."""
         scaling = {name: getattr(self.index, name) for name in ("gain", "clip")}
         scaling |= {"along": self.along, "area": self.area, "seed": self.label.seed}
         return Stage(
@@ -215,7 +215,7 @@ class Plan:
 
     @cached_property
     def points_stage(self) -> Stage | None:
-        """The mapper that learns from points; None if no class has a click, a stroke or a confirmed line."""
+        """Stage of the mapper that learns from points; None if no class has a click, a stroke or a confirmed line."""
         strokes = [learnt(stroke) for stroke in self.strokes]
         if not any(kind != "reject" for *_, kind in self.clicks) and not strokes and not self.confirmed:
             return None
@@ -227,7 +227,7 @@ class Plan:
 
     @cached_property
     def mapper_stage(self) -> Stage | None:
-        """The mapper; None if there is no evidence, or if the mapper is borrowed from another job."""
+        """Stage of the mapper; None if there is no evidence, or if the mapper is borrowed from another job."""
         if self.label.mapper:
             return None
         if self.by_points:
@@ -247,12 +247,12 @@ class Plan:
 
     @property
     def mapper_key(self) -> str | None:
-        """Key of the mapper; None if there is no evidence yet."""
+        """Cache key of the mapper; None if there is no evidence yet."""
         return self.label.mapper or (self.mapper_stage and self.mapper_stage.key)
 
     @cached_property
     def votes_stage(self) -> Stage | None:
-        """The votes of the lines; None if there is no evidence yet."""
+        """Stage of the votes for each class on every line; None if there is no evidence for a mapper yet."""
         if self.mapper_key is None:
             return None
         grid = {name: getattr(self.index, name) for name in ("along", "gain", "clip")} | {"area": self.area}
@@ -271,7 +271,7 @@ class Plan:
 
     @property
     def keys(self) -> dict[str, str | None]:
-        """Key of every stage, None if it has no inputs yet."""
+        """Cache key of every stage, None if the stage has no inputs yet."""
         stages = {"index": self.index_stage, "retrieved": self.retrieved_stage, "votes": self.votes_stage}
         keys = {name: stage and stage.key for name, stage in stages.items()}
         return {"volume": self.volume["digest"], **keys, "mapper": self.mapper_key}
@@ -315,7 +315,7 @@ def resolve(volume: Mapping[str, Any], state: State, codes: Mapping[str, int], j
 
 
 def chosen_options(state: State) -> Chosen:
-    """Return the options that a state holds."""
+    """Return the options that a person chose, as a state holds them."""
     chosen = state.options
     label = dict(chosen.get("label", {}))
     label["with_jobs"] = label.pop("with", ())
@@ -329,7 +329,7 @@ def chosen_options(state: State) -> Chosen:
 
 
 def option_values(index: IndexOptions, retrieval: RetrievalOptions, label: LabelOptions) -> dict[str, Any]:
-    """Return options in the form of decisions; None stands for the default."""
+    """Return options as values of ``set`` decisions; None stands for the default."""
     kept = label.changed()
     limits = {name: kept.pop(name) for name in ("min_confidence", "max_error") if name in kept}
     if "with_jobs" in kept:

@@ -63,7 +63,7 @@ def kept(job: "Job", plan: Plan) -> WeakLabels | None:
 
 
 def newest(job: "Job", plan: Plan) -> tuple[str, WeakLabels] | None:
-    """Return key and patches of the last search, also one of older decisions; None if no search can be read."""
+    """Return key and patches of the last search, even if decisions changed since; None if no search can be read."""
     for key, *_ in reversed(job.stages.journal("retrieved")):
         index = job.stages.facts("retrieved", key).get("inputs", {}).get("index", "")
         given = job.stages.facts("index", index).get("inputs")
@@ -78,7 +78,7 @@ def newest(job: "Job", plan: Plan) -> tuple[str, WeakLabels] | None:
 
 
 def earlier(job: "Job", plan: Plan) -> pd.DataFrame | None:
-    """Return the tables of earlier searches in the same index, the latest first, indexed by their column `row`."""
+    """Return the patches of earlier searches in the same index as one table, the latest first, indexed by `row`."""
     grid = job._index(plan).grid
     keys = dict.fromkeys(key for key, *_ in reversed(job.stages.journal("retrieved")))
     inputs = {key: job.stages.facts("retrieved", key).get("inputs", {}) for key in keys}
@@ -121,12 +121,12 @@ def search(job: "Job", plan: Plan, index: Index, device: str | None) -> WeakLabe
 
 
 def _bounded(count: int | str, most: int) -> int | str:
-    """Return a count, at most a given one; "auto" is returned unchanged."""
+    """Return a count, reduced to `most` if it is larger; "auto" is returned unchanged."""
     return count if isinstance(count, str) else min(count, most)
 
 
 def fitting_exemplars(grid: PatchGrid, plan: Plan) -> dict[str, list[Any]]:
-    """Return the exemplars of every class, as `outcrop.retrieve` takes them, whose patch lies inside the volume."""
+    """Return, by class, the exemplars whose patch lies inside the volume, in the form for `outcrop.retrieve`."""
     found = {name: [one.patch for one in some if fits(grid, one)] for name, some in plan.queries.items()}
     return {name: some for name, some in found.items() if some}
 
@@ -157,7 +157,7 @@ def warnings(weak: WeakLabels, usable: int) -> list[str]:
         if wrong > DOUBTFUL
     ]
     return doubtful + [
-        f"Class {name!r} takes {n} of the {counted(usable, 'patches')} of the index, also dissimilar ones; choose a "
+        f"Class {name!r} takes {n} of the {counted(usable, 'patches')} of the index, also dissimilar patches; choose a "
         "smaller count, or a smaller step (more patches)."
         for name, n in counts.items()
         if n > MOST * usable
@@ -173,7 +173,7 @@ def exemplars_outside(job: "Job") -> list[str]:
 
 
 def is_stored(folder: Path) -> bool:
-    """Return whether a stage holds its patches, as arrays or as the CSV of version 0.2."""
+    """Return whether the folder of a stage holds retrieved patches, as arrays or as the CSV table of version 0.2."""
     return (folder / ARRAYS).is_file() or (folder / "table.csv").is_file()
 
 

@@ -1,4 +1,4 @@
-"""Scores of labels: against expert labels, under changes that should not matter, and against another job."""
+"""Scores of labels: against expert labels, against another job, and under changes such as mirroring."""
 
 import copy
 import re
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def lines_with_labels(labels: xr.Dataset, along: str) -> list[int]:
-    """Return the numbers of the lines of one direction on which something is labelled."""
+    """Return the numbers of the lines of one direction that have labelled samples."""
     return [line.item() for line in labels[along].values if labels["confidence"].sel({along: line}).values.any()]
 
 
@@ -46,8 +46,8 @@ def score_labels(
     Returns
     -------
     dict
-        As `pixel_scores`, with ``MIU_without_boundary`` (without the samples within 5 rows and columns of a true
-        boundary); ``inlines`` or ``crosslines``, the scored lines; ``confirmed``, the confirmed lines among them;
+        Scores of `pixel_scores`, and ``MIU_without_boundary`` (MIU without the samples within 5 rows and columns of a
+        true boundary); ``inlines`` or ``crosslines``, the scored lines; ``confirmed``, the confirmed lines among them;
         ``bodies``, for each class but the background its boundary distance, in the two ``units``, and its hits and
         false alarms by connected zone.
     """
@@ -83,7 +83,7 @@ def score_labels(
 
 
 def _spacing(job: "Job") -> tuple[tuple[float, float], tuple[str, str]]:
-    """Return the steps down and across sections and their units: samples and traces where the volume has no unit."""
+    """Return the spacing of samples and of traces, and their units: samples and traces if the volume has no units."""
     samples = job.volume[job.volume.dims[2]].values
     unit, bins = sample_unit(job.volume), line_spacing(job.volume)
     down = abs(float(samples[1] - samples[0])) if unit and len(samples) > 1 else 1.0
@@ -92,7 +92,7 @@ def _spacing(job: "Job") -> tuple[tuple[float, float], tuple[str, str]]:
 
 
 def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None = None) -> pd.DataFrame:
-    """Return the share of labels that stay the same under changes that should not matter; see `stability`.
+    """Return the share of labels that stay the same under changes such as mirroring; see `stability`.
 
     A borrowed mapper is not fitted again with another seed, because its evidence lies in another job. The mapping by
     points is tested without the positions of its points, because a changed line has other positions.
@@ -113,7 +113,7 @@ def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None 
 
 
 def by_look(mapper: Any) -> Any:
-    """Return a mapper without the positions of its points, which still knows whether the survey is layered."""
+    """Return a mapper that ignores the positions of its points; it still knows whether the survey is layered."""
     if not isinstance(mapper, PointMapper):
         return mapper
     plain = copy.copy(mapper)
@@ -162,7 +162,7 @@ def unmatched_classes(scored: Iterable[str], names: Sequence[str], known: Sequen
     Parameters
     ----------
     scored : iterable of str
-        Classes with a score: those on the lines that both have.
+        Classes with a score: the expert classes on the scored lines.
     names, known : sequence of str
         All classes of the expert, and of the labels.
     what : str
@@ -186,8 +186,8 @@ def unmatched_classes(scored: Iterable[str], names: Sequence[str], known: Sequen
 def obvious_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:
     """Match expert classes to classes of a job with other names, where the match is obvious.
 
-    Names match if they differ only in capitals, hyphens or plurals; else if the words of one are part of a single other
-    name.
+    Names match if they differ only in capitals, hyphens or plurals; else if all words of one name are in the other
+    name, and in no further name.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def obvious_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:
 
 
 def recode_table(classes: Sequence[str], names: Sequence[str]) -> np.ndarray:
-    """Return a table from the codes of some classes to the codes of the same names in another list.
+    """Return a lookup table from the codes of `classes` to the codes of the same class names in `names`.
 
     Capitals do not matter. Codes of no class (0, 255) become 0.
 
@@ -229,15 +229,17 @@ def recode_table(classes: Sequence[str], names: Sequence[str]) -> np.ndarray:
 def compare_jobs(job: "Job", other: "Job", *, lines: Sequence[int] | None = None) -> dict[str, Any]:
     """Compare the labels of two jobs on one survey by line and class, and count the decisions of each writer.
 
-    Classes whose names differ only in capitals are one class. `lines` are survey labels; all common lines by default.
+    Classes whose names differ only in capitals are one class. `lines` are line numbers; all common lines by default.
 
     Returns
     -------
     dict
-        ``lines`` that both have labelled; ``agreement``, the share of the samples labelled in both that have the same
-        class; ``rows``, by class its share of the samples in either job and the intersection over union of the two
-        (``IU``); ``differ``, lines by the share that differs, the most first; ``decisions``, by job and writer the
-        number of each kind; ``confusion``, samples by class in both jobs, and ``classes``, its names.
+        ``lines``, numbers of the lines labelled in both jobs; ``agreement``, share of samples with the same class,
+        among the samples with a class in both jobs; ``rows``, table of the classes: share of samples in this job and
+        in the other job, and intersection over union of the two jobs (``IU``); ``differ``, table of the lines: share
+        of samples with another class, largest first; ``decisions``, table of the number of decisions by job, writer
+        and kind; ``confusion``, number of samples by class in this job (rows) and in the other job (columns), and
+        ``classes``, the names of its rows and columns.
     """
     along = DIRECTIONS[job.plan.along]
     pair = job.labels, other.labels

@@ -20,7 +20,7 @@ def labelling_grid(job: "Job", plan: Plan) -> PatchGrid:
 
 
 def patch_grid(job: "Job", plan: Plan, size: int | None = None) -> PatchGrid:
-    """Return a grid of overlapping patches on every line, of the size of the plan or another; keep the last one."""
+    """Return a grid of overlapping patches on every line, with the patch size of the plan or `size`; kept in memory."""
     options: dict[str, Any] = {name: getattr(plan.index, name) for name in ("size", "gain", "clip")}
     step = plan.label.step or tuple(max(1, n // 3) for n in plan.size)
     if plan.by_points and options["gain"] == "patch":  # a mapping by points has no patches
@@ -47,7 +47,7 @@ def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict
 
 
 def position_in(axes: Sequence[np.ndarray], place: Sequence[float]) -> tuple[int, int, int] | None:
-    """Return the position of a place in survey labels; None if it lies outside the volume or on a missing line."""
+    """Return the positions of a place on the three axes; None if it lies outside the volume or on a missing line."""
     half_sample = abs(float(axes[2][1] - axes[2][0])) / 2 if len(axes[2]) > 1 else 0.5
     row, column, sample = (int(np.argmin(np.abs(axis - label))) for axis, label in zip(axes, place, strict=True))
     off = [abs(axis[at] - label) for axis, at, label in zip(axes, (row, column, sample), place, strict=True)]

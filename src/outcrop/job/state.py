@@ -67,7 +67,7 @@ class State(NamedTuple):
 
 
 def acts(entries: Iterable[Entry]) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the ids of the acts of a person that can be undone, and of the acts to redo; the next one is last."""
+    """Return the acts of a person that can be undone, and those to redo, as lists of ids; the next act is last."""
     past: dict[str, list[str]] = {}  # first id of an act -> its ids, also below
     future: dict[str, list[str]] = {}
     before: dict[str, list[str]] = {}  # acts that could be redone before the last act
@@ -143,7 +143,7 @@ def wins_over_line(mark: str, path: Scope, entry: Entry) -> bool:
 
 
 def _acts_on(entry: Entry, path: Scope) -> bool:
-    """Return whether an entry may change decisions of a scope: of its own scope, and of imports into it."""
+    """Return whether an entry may change decisions of a scope: its own scope, or that of a file imported into it."""
     return path[: len(scope(entry))] == scope(entry)
 
 
@@ -233,7 +233,7 @@ def _stroke(state: Replay, entry: Entry) -> None:
 
 
 def _insert(entries: list[Entry], entry: Entry) -> None:
-    """Add a stroke or a confirmed line: above all imported ones if it was decided in this job."""
+    """Insert a stroke or a confirmed line into a list; decisions of this job come after all imported ones."""
     path, below = scope(entry), len(entries)
     if len(path) == 1:
         below = bisect.bisect_left(entries, True, key=lambda one: not scope(one))

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> dict[int, bool]:
-    """Return the position of every labelled line, and whether it is stale; refused if no line is labelled.
+    """Return position -> whether stale for every labelled line; raise ValueError if no line is labelled.
 
     Parameters
     ----------
     stale : bool
-        Accept stale lines; refused otherwise.
+        Accept stale lines; by default they raise ValueError.
     option : bool
         Name the option ``--stale`` in the message.
     """
@@ -44,9 +44,9 @@ def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> di
     old = sum(lines.values())
     if old and not stale:
         message = (
-            f"{old} of {counted(len(lines), 'labelled lines', 'are')} of older decisions or samples; "
-            f"run 'outcrop label {job.path}' or Job.label() to bring them up to date, or use them unchanged with "
-            "--stale, in Python stale=True."
+            f"{old} of {counted(len(lines), 'labelled lines', 'are')} stale (labelled from older decisions or "
+            f"samples); run 'outcrop label {job.path}' or Job.label() to bring them up to date, or use them unchanged "
+            "with --stale (in Python: stale=True)."
         )
         raise ValueError(message if option else message.partition(", or use")[0] + ".")
     return lines
@@ -59,11 +59,11 @@ def status(job: "Job") -> dict[str, Any]:
     -------
     dict
         ``volume``; ``volume_unread``, a sentence if it is missing or was not compared; ``classes`` (name -> code);
-        ``background``; ``decisions``, the number of each kind; ``audits``, answers by subject; ``writers``;
-        ``retrieved`` (class -> patches), with ``retrieved_stale`` if the table is of older decisions and
+        ``background``; ``decisions``, the number of each kind; ``audits``, number of answers by subject; ``writers``;
+        ``retrieved`` (class -> patches), with ``retrieved_stale`` if the table is older than the decisions and
         ``retrieved_edited`` if it was edited by hand; ``lines`` (``total``, ``labelled``, ``stale``, ``confirmed``);
         ``index`` (options, ``finished``); ``label`` (options); ``keys``; ``damaged``, unreadable decisions by file;
-        ``disk``, bytes of index, samples of the survey, mappers and votes, of a patch and a labelled sample; ``next``,
+        ``disk``, bytes of index, survey subset, mappers and votes, bytes per patch and per labelled sample; ``next``,
         a command line, or Python if the volume is an array; ``correct_next``, once a line is confirmed: the line to
         correct next and a place on it, see `next_line`.
     """
@@ -116,7 +116,7 @@ def status(job: "Job") -> dict[str, Any]:
 
 
 def _disk(job: "Job", plan: Plan) -> dict[str, float]:
-    """Return the bytes of index, samples of the survey, mappers and votes, and of one patch and one labelled sample.
+    """Return the bytes of index, survey subset, mappers and votes, and the bytes per patch and per labelled sample.
 
     Results that are missing or cannot be read are left out.
     """
@@ -141,7 +141,7 @@ def _disk(job: "Job", plan: Plan) -> dict[str, float]:
 
 
 def _retrieved(job: "Job", plan: Plan) -> tuple[dict[str, int], bool]:
-    """Return the number of patches by class in the table of a plan, or else in the last table, and if it is stale."""
+    """Return the number of patches by class in the table of a plan, else in the last table, and whether it is stale."""
     key = plan.keys["retrieved"]
     current = key is not None and retrieved.is_stored(job.stages.path("retrieved", key))
     if not current:

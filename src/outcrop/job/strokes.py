@@ -16,7 +16,7 @@ FULL = 0.25  # share of painted samples above which a grid point has full weight
 
 
 def covered(shape: tuple[int, int], spots: npt.ArrayLike, radius: float) -> np.ndarray:
-    """Return a mask of the samples within a radius of a line through spots.
+    """Return a mask of the samples within a radius of the straight lines that join spots, given as array positions.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def covered(shape: tuple[int, int], spots: npt.ArrayLike, radius: float) -> np.n
 
 
 def enclosed(shape: tuple[int, int], spots: npt.ArrayLike) -> np.ndarray:
-    """Return a mask of the samples inside the closed line through spots, by the even-odd rule.
+    """Return a mask of the samples inside the polygon with corners at spots, by the even-odd rule.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def enclosed(shape: tuple[int, int], spots: npt.ArrayLike) -> np.ndarray:
 
 
 def runs(mask: np.ndarray, traces: np.ndarray, samples: np.ndarray) -> list[list[float]]:
-    """Return the runs of a mask (n_traces, n_samples) as [trace, first, last] in survey labels.
+    """Return the runs of a mask (n_traces, n_samples) as [trace number, first time, last time].
 
     Examples
     --------
@@ -79,7 +79,7 @@ def runs(mask: np.ndarray, traces: np.ndarray, samples: np.ndarray) -> list[list
 
 
 def section_of(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> Section | None:
-    """Return direction and position of the section of a stroke; None if the volume has no such line."""
+    """Return the section of a stroke as (direction, position); None if the volume does not have this line."""
     direction = DIRECTIONS.index(stroke["along"])
     label = stroke["line"] if "line" in stroke else stroke["points"][0][direction]
     at = int(positions_of(axes[direction], label))
@@ -105,7 +105,7 @@ def stroke_mask(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> np.nda
 
 
 def _place(axis: np.ndarray, label: float) -> float:
-    """Return the position of the label nearest to a value, extrapolated in steps of the axis beyond its ends."""
+    """Return the position of the axis value nearest to `label`, extrapolated in steps of the axis beyond its ends."""
     at = nearest_position(axis, label)
     step = float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
     return at + (label - axis[at]) / step if at in (0, len(axis) - 1) and abs(label - axis[at]) > abs(step) else at
@@ -114,7 +114,7 @@ def _place(axis: np.ndarray, label: float) -> float:
 def _placed(
     strokes: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Sequence[np.ndarray]
 ) -> Iterator[tuple[Section, bool, int, np.ndarray]]:
-    """Yield section, whether its class is excluded, code and mask of every stroke; an eraser has code 0."""
+    """Yield, for every stroke, its section, whether it excludes its class, its code (0 for an eraser), and its mask."""
     codes = {name: i + 1 for i, name in enumerate(names)} | {"erase": 0}
     for stroke in strokes:
         place = section_of(stroke, axes)
@@ -130,16 +130,16 @@ def painted_sections(
     Parameters
     ----------
     strokes : list of dict
-        Log entries; a stroke that excludes a class clears earlier strokes of that class.
+        Entries of decisions; a stroke that excludes a class clears earlier strokes of that class.
     names : list of str
         Classes; code i + 1 is ``names[i]``, 0 where nothing is painted.
     axes : list of three arrays
-        Labels of the volume.
+        Inline numbers, crossline numbers and times of the volume.
 
     Returns
     -------
     dict
-        (direction, position) -> uint8 array, shape (n_traces, n_samples).
+        Section (direction, position) -> uint8 array of codes, shape (n_traces, n_samples).
     """
     found: dict[Section, np.ndarray] = {}
     for place, excludes, code, mask in _placed(strokes, names, axes):
@@ -154,7 +154,7 @@ def painted_sections(
 def excluded_sections(
     strokes: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Sequence[np.ndarray]
 ) -> dict[Section, np.ndarray]:
-    """Return where each class is excluded, section by section; later strokes of a class or an eraser clear it.
+    """Return where each class is excluded, by section; a later stroke of the class or an eraser clears the exclusion.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def excluded_sections(
     Returns
     -------
     dict
-        (direction, position) -> bool array, shape (n_names, n_traces, n_samples).
+        Section (direction, position) -> bool array, shape (n_names, n_traces, n_samples).
     """
     found: dict[Section, np.ndarray] = {}
     for place, excludes, code, mask in _placed(strokes, names, axes):
@@ -176,7 +176,7 @@ def excluded_sections(
 
 
 def cell_means(values: np.ndarray) -> np.ndarray:
-    """Return the mean of the samples of every grid point, of a mask its share; samples beyond the edge count as 0.
+    """Return the mean of the samples in the cell of every grid point; samples beyond the edge count as 0.
 
     Examples
     --------
@@ -243,9 +243,11 @@ def painted_patches(
     grid : PatchGrid
         Gives axes and patch size.
     sections : dict
-        As `painted_sections` gives it for `names`.
+        As `painted_sections` returns it for `names`.
     starts : array, shape (n, 4)
+        Retrieved patches, as in `PatchGrid`.
     classes : array of str, shape (n,)
+        Their classes.
     names : list of str
         The classes of the patches and the classes that are only painted.
     background : str, optional
@@ -254,8 +256,8 @@ def painted_patches(
     -------
     starts : array, shape (m, 4)
     classes : array of str, shape (m,)
-        A further patch has the class that covers most of it, without the background if another class is painted; if
-        only the background is painted, it has the class of a retrieved patch that it overlaps.
+        A further patch has the class with most painted samples in it; the background does not count if another class
+        is painted. If only the background is painted, the patch has the class of a retrieved patch that it overlaps.
     masks : uint8 array, shape (m, height, width), or None where nothing is painted
         ``i + 1`` for the i-th class, in the order in which `classes` first name them.
     """
@@ -286,7 +288,7 @@ def painted_patches(
 def _around(
     codes: np.ndarray, grid: PatchGrid, found: list[Any], names: Sequence[str], background: str | None
 ) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield trace, sample and class of patches that cover the painted samples of a section with patches `found`."""
+    """Yield (trace, sample) and class of further patches that cover the painted samples of a section."""
     height, width = grid.size
     left = codes > 0
     while left.any():

@@ -116,7 +116,7 @@ def take_edits(job: "Job", index: Index) -> str:
         return ""
     named = [entry["class"] for entry in made if entry["what"] == "class"]
     classes = f" New classes: {', '.join(named)}." if named else ""
-    rows = f"{counted(len(gone), 'rows')} taken out and {len(new)} added count as rejected and accepted patches"
+    rows = f"{counted(len(gone), 'rows')} removed and {len(new)} added count as rejected and accepted patches"
     return f"{path} was edited by hand: {rows}.{classes}"
 
 

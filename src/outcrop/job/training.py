@@ -23,13 +23,13 @@ from outcrop.train import train
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-PATCHES = 3000  # at most, drawn at random from all labelled lines, as neighbouring lines are similar
+PATCHES = 3000  # at most; drawn at random from all labelled lines, as neighbouring lines are similar
 SCORES = ("MIU", "MIU_without_boundary", "PA", "FWIU", "coverage")
 CODE = 1  # version of the training
 
 
 def net_inputs(job: "Job", *, epochs: int | None, seed: int) -> dict[str, Any]:
-    """Return the inputs of a net: votes of every line, strokes, limits, confirmed lines and training options."""
+    """Return the inputs that determine a net: votes by line, strokes, limits, confirmed lines and training options."""
     plan = job.plan
     limits = plan.state.options.get("limits", {})
     strokes = [{k: v for k, v in stroke.items() if k not in ("time", "who", "id")} for stroke in plan.state.strokes]
@@ -85,8 +85,8 @@ def net_gain(job: "Job", *, truth: str | Path | None = None) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``inlines`` or ``crosslines`` that both label; ``agreement``, by class of the labels and in ``all``; with a
-        truth also ``rows``: the scores of the labels and of the net.
+        ``inlines`` or ``crosslines``, the lines that both label; ``agreement``, the share of labels that the net
+        reproduces, by class and for ``all``; with a truth also ``rows``: the scores of the labels and of the net.
     """
     along = DIRECTIONS[job.plan.along]
     old, new = job.labels, net_labels(job)

@@ -1,4 +1,4 @@
-"""Patches unlike anything marked, in a few groups of similar patches."""
+"""Patches unlike all exemplars, in a few groups of similar patches."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,14 +19,14 @@ from outcrop.retrieval.search import similarity_to
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
-SHARE = 0.2  # of the survey that counts as unlike the exemplars
+SHARE = 0.2  # share of the survey that counts as unlike the exemplars
 MOST = 20_000  # patches that are grouped, drawn at random from more
 MOST_GROUPS = 50
 SHOWN = 8  # patches listed for each group, without overlap
 
 
 def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
-    """Return groups of patches unlike anything marked.
+    """Return groups of patches unlike all exemplars.
 
     Parameters
     ----------
@@ -35,12 +35,14 @@ def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
     n : int
         Number of groups.
     seed : int
+        Seed of the grouping.
 
     Returns
     -------
     DataFrame
-        ``group`` (1 the largest), ``share`` of the survey in it, ``similarity`` to the nearest exemplar, place,
-        direction and ``row`` of up to eight patches of each group, the most typical first.
+        Up to eight patches of each group, the most typical first: ``group`` (1 the largest), ``share`` of the survey
+        in the group, ``similarity`` of the patch to the most similar exemplar, place, direction, and ``row`` in the
+        index.
     """
     if not 1 <= n <= MOST_GROUPS:
         raise ValueError(f"groups is {n}; choose 1 to {MOST_GROUPS}.")
@@ -70,7 +72,7 @@ def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
 
 
 def apart(grid: PatchGrid, rows: np.ndarray) -> np.ndarray:
-    """Return the first rows whose patches do not overlap an earlier one on the same line or on lines near it."""
+    """Return the first rows whose patches do not overlap an earlier patch on the same line or a nearby line."""
     chosen: list[int] = []
     overlap, covered = Overlap(grid, rows), np.zeros(len(rows), bool)
     while len(chosen) < SHOWN and not covered.all():

@@ -87,7 +87,7 @@ class Labels(NamedTuple):
     def section(
         self, line: int, traces: Part = EVERY, samples: Part = EVERY, *, painted: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return label and confidence of a line, or of a part of it; from stored votes only if `painted` is False."""
+        """Return label and confidence of a line, or of a part of it; without corrections if `painted` is False."""
         if painted:
             label, sure = self.decided(*self.votes(line, traces, samples))
             if line not in self.confirmed.lines:
@@ -98,7 +98,7 @@ class Labels(NamedTuple):
         return self.decided(store.classes, store.read(line, traces, samples))
 
     def decided(self, classes: list[str], votes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return label and confidence from the votes of some classes, in the codes of the job."""
+        """Return the label (a code of the job) and the confidence of each sample, from its votes for `classes`."""
         if not classes:
             return np.zeros(votes.shape[1:], np.uint8), np.zeros(votes.shape[1:], np.uint8)
         label, sure = decide(votes, self.limit)
@@ -115,9 +115,9 @@ def read_labels(labels: Labels, coords: dict[Any, np.ndarray], stale: set[int], 
     ----------
     labels : Labels
     coords : dict
-        Dimension -> labels of the axis.
+        Dimension -> coordinates along it.
     stale : set
-        Positions of the lines whose votes are of an older key.
+        Positions of the lines whose votes were computed before the latest decisions.
     attrs : dict
     """
     data: dict[str, Any] = {}
@@ -130,15 +130,15 @@ def read_labels(labels: Labels, coords: dict[Any, np.ndarray], stale: set[int], 
 
 
 def survey_limit(stores: Mapping[int, VoteStore | NoVotes], options: LabelOptions, shift: float = 0.0) -> float:
-    """Return the confidence below which a label is uncertain, from a limit of confidence or of error.
+    """Return the confidence below which a label is uncertain: the minimum chosen, or estimated from a maximum error.
 
     Parameters
     ----------
     stores : dict
-        Position of a line -> VoteStore; a limit of error is estimated on all of these lines.
+        Position of a line -> VoteStore; for a maximum error, it is estimated on all these lines.
     options : LabelOptions
     shift : float
-        Shift of the logit of confidence from audits, for a limit of error.
+        Shift of the logit of confidence, estimated from audits; used for a maximum error.
     """
     if options.max_error is None or not stores:
         return options.min_confidence or 0.0

@@ -1,4 +1,4 @@
-"""Chunks of Zarr arrays, written by many processes at once: each complete or missing, and checked by the main process.
+"""Chunks of Zarr arrays, written by many processes at once; a chunk is complete or missing, never cut off.
 
 A worker writes a chunk, reads it back and returns its seal: the size of its file and a checksum of the end of the file.
 The main process compares the seal with the file that it sees before it counts the chunk as finished. Zarr writes every
@@ -63,7 +63,7 @@ def write_chunks(array: Any, axis: int, number: int, values: np.ndarray) -> list
 
 
 def write_file(array: Any, number: int, values: Any) -> list[str]:
-    """Write the file of one entry of the first axis like `write_chunks`, but without Zarr.
+    """Write the file at one position on the first axis, like `write_chunks` but without Zarr.
 
     Zarr takes ten milliseconds, longer than all other work on a short line.
 
@@ -72,9 +72,9 @@ def write_file(array: Any, number: int, values: Any) -> list[str]:
     array : zarr.Array
         Array with the codecs zstd and checksum, divided into chunks along one axis only.
     number : int
-        Number of the entry.
+        Position on the first axis.
     values : array
-        Values of the entry.
+        Values at this position.
     """
     _check_seen(array)
     (path,) = _files(array, 0, number)
@@ -92,7 +92,7 @@ def write_file(array: Any, number: int, values: Any) -> list[str]:
 
 
 def _encoded(array: Any, values: np.ndarray) -> bytes | None:
-    """Return the content of the file of one entry of the first axis: chunks and offsets; None if all values are 0.
+    """Return the bytes of the file at one position on the first axis: chunks, then offsets; None if all values are 0.
 
     Chunks at the end of an axis are padded with 0.
     """
@@ -129,7 +129,7 @@ def chunk_seals(array: Any, axis: int, number: int) -> list[str]:
 
 
 def confirm_chunks(array: Any, axis: int, number: int, seals: list[str]) -> None:
-    """Compare the files of chunks with the seals of the process that wrote them; OSError if they stay different."""
+    """Compare the files of chunks with the seals of the process that wrote them; OSError if they keep differing."""
     for pause in (*SEEN_WITHIN, None):
         if chunk_seals(array, axis, number) == seals:
             return
@@ -182,7 +182,7 @@ def _sound(data: bytes, path: Path) -> bytes:
 
 
 def clear_leftovers(array: Any, axis: int, numbers: Iterable[int]) -> None:
-    """Remove temporary files of chunks at some positions on an axis that a killed process left."""
+    """Remove temporary files that a killed process left for chunks at the given positions on an axis."""
     for number in numbers:
         for folder in {path.parent for path in _files(array, axis, number)}:
             for path in folder.glob("*.partial"):

@@ -12,7 +12,7 @@ MOST_BYTES = 256 << 20  # features of some 35 sections of 951 x 462
 
 
 class Kept:
-    """Arrays by key; the least recently used ones are dropped when memory is full.
+    """Arrays by key; the least recently used arrays are dropped when their total size exceeds `most_bytes`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Results of a job, each under a key of everything from which it was made; a new result replaces no other."""
+"""Results of a job, each stored under a key: the digest of all its inputs. A new result replaces no other."""
 
 import contextlib
 import datetime
@@ -18,7 +18,7 @@ KINDS = ("index", "retrieved", "survey", "mapper", "votes", "net", "faults")
 
 
 def digest(*parts: Any) -> str:
-    """Return a digest of values that JSON can store, as sixteen hexadecimal digits; the order of keys has no effect.
+    """Return a digest of values that JSON can store: sixteen hexadecimal digits, independent of the order in a dict.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Stages:
             return {}
 
     def note(self, kind: str, *words: Any) -> None:
-        """Record in the journal of a kind that a stage, or a part of it, is finished; the first word is its key."""
+        """Record in the journal of a kind that a stage or a part of a stage is finished; the first word is its key."""
         append_line(self.root / kind / JOURNAL, " ".join(map(str, words)))
 
     def journal(self, kind: str) -> list[list[str]]:
@@ -180,7 +180,7 @@ def append_line(path: str | Path, text: str) -> None:
 
 
 def read_lines(path: str | Path, start: int = 0) -> list[str]:
-    """Return the complete lines of a text file from a byte on; text after the last line end is ignored."""
+    """Return the complete lines of a text file from the byte `start` on; text after the last line end is ignored."""
     path = Path(path)
     if not path.is_file():
         return []

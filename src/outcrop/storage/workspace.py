@@ -213,7 +213,7 @@ class Damaged(ValueError):
 
 @contextlib.contextmanager
 def damage(store: Any, remedy: str) -> Iterator[None]:
-    """Raise `Damaged` with store, cause and remedy for any error of a decoder; errors of the disk pass."""
+    """Raise `Damaged` with store, cause and remedy for any decoding error; errors of the disk are raised unchanged."""
     try:
         yield
     except OSError as error:
