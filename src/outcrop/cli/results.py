@@ -190,6 +190,6 @@ def train(
             labels = label_with_net(opened, key, net, lines=wanted, progress=progress)
         middle = wanted[0] if wanted else every[len(every) // 2]
         draw_labels(opened, middle, name="net.png", labels=labels)
-        say(f"{job}: net {key}; net.png shows line {middle}")
+        say(f"{job}: labels of net {key} are stored; net.png shows line {middle}")
         gain = net_gain(opened, truth=truth)
     answer(json_, gain, show_gain, gain)

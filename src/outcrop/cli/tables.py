@@ -107,7 +107,7 @@ def show_scores(scores: Mapping[str, Any]) -> None:
         say(f"{sure} of {len(lines)} are confirmed: their score rates a person's labels, not predictions")
     if scores["coverage"] < 1:
         right = scores["PA"] / scores["coverage"] if scores["coverage"] else float("nan")
-        say(f"Uncertain samples count as wrong; of the {scores['coverage']:.0%} with a label {right:.1%} are right")
+        say(f"Uncertain samples count as wrong; of the labelled {scores['coverage']:.0%}, {right:.1%} are right")
     titles = ("boundary off by (median, 95 %)", "zones labelled by half or more", "labelled zones less than half true")
     bodies = Table("structure", *titles)
     down, across = scores.get("units", ("ms", "m"))

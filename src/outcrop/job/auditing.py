@@ -119,7 +119,9 @@ class Audit:
             if number in truths:
                 entry["really"] = firsts[truths[number]]
                 if truths[number] == row["class"]:
-                    raise ValueError(f"Sample {number} is labelled {row['class']}; answer yes, or name another class.")
+                    raise ValueError(
+                        f"Question {number} shows a sample of {row['class']}; answer yes, or name another class."
+                    )
             entries.append(entry)
         if entries:
             self.job._decide(*entries)

@@ -311,7 +311,7 @@ class JobChoices(JobFolder):
     def erase(
         self, points: Sequence[Place], radius: float | None = None, along: str = "inline", *, filled: bool = False
     ) -> None:
-        """Erase the paint under a stroke; see `paint`."""
+        """Erase earlier strokes at the samples under a new stroke; see `paint`."""
         self.paint("erase", points, radius, along, filled=filled)
 
     def _check_stroke(self, stroke: Entry) -> None:

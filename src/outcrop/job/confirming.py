@@ -122,7 +122,7 @@ def checked_lines(job: "Job", lines: Any, along: str) -> list[float]:
 
 
 def _line_labels(job: "Job", source: Source, line: float, along: str, outline: Outline | None) -> LineLabels | None:
-    """Return the labels of a line with the classes on it; None if no sample in the volume is labelled."""
+    """Return the labels of a line and the names of its classes; None if no sample in the volume is labelled."""
     direction = DIRECTIONS.index(along)
     codes = source.section(line)
     if outline is not None:
@@ -194,13 +194,15 @@ def _of_expert(job: "Job", along: str, labels: Any) -> Source:
             raise ValueError(f"{what} has no table of classes; give a DataArray with attrs['classes'], or a file.")
         found = open_volume(codes)
     if found.dims[2] != job.volume.dims[2]:
-        raise ValueError(f"{what} is in {found.dims[2]}, the volume in {job.volume.dims[2]}; convert one of them.")
+        raise ValueError(
+            f"{what} is in {found.dims[2]}, but the volume is in {job.volume.dims[2]}; convert one of them."
+        )
     names = [class_name(name) for name in named_alike(job, found.attrs["classes"], list(job.classes), what)]
     return _of_array(found, along, names, what)
 
 
 def _of_array(codes: xr.DataArray, along: str, classes: Sequence[str], what: str) -> Source:
-    """Return the labels of an array of codes; uncertain samples are not confirmed."""
+    """Return an array of codes as the source of labels; uncertain samples are not confirmed."""
     across = DIRECTIONS[1 - DIRECTIONS.index(along)]
     axes = [codes[name].values for name in (*DIRECTIONS, codes.dims[2])]
 

@@ -49,7 +49,7 @@ WAIT = 10  # s to wait for another program that adds classes
 
 
 class JobFolder:
-    """A job folder: volume, decisions, plan, and the results used last."""
+    """A job folder: volume, decisions, plan, and in memory the results used last."""
 
     def __init__(self, path: str | Path, volume: Any = None, *, origin: str = "python"):
         self.path = Path(path)
@@ -106,7 +106,7 @@ class JobFolder:
             self._memory.pop(name, None)
 
     def _note(self, text: str, category: type[Warning] = UserWarning) -> None:
-        """Add a sentence to the notes; in Python, warn with it too."""
+        """Add a sentence to the notes of the job; in Python, also show it as a warning."""
         self.notes.append(text)
         if self.log.origin == "python":
             warnings.warn(text, category, stacklevel=3)

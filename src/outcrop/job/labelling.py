@@ -131,7 +131,7 @@ def _same_lines(job: "Job", plan: Plan, key: str) -> bool:
 
 
 def labelled_lines(job: "Job", plan: Plan) -> dict[int, bool]:
-    """Return position -> whether stale for every labelled line: its votes have another cache key than the plan.
+    """Return, by position of a labelled line, whether it is stale: its votes have another cache key than the plan.
 
     A confirmed line counts as labelled; it is stale only if it also has stale votes at samples that are not confirmed.
     """

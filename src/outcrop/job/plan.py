@@ -78,12 +78,12 @@ class Plan:
 
     @cached_property
     def background(self) -> str | None:
-        """First name of the class that may appear in any patch."""
+        """First name of the background, the class that may appear in any patch; None without a background."""
         return background_of(self.state)
 
     @property
     def background_name(self) -> str | None:
-        """Present name of the class that may appear in any patch."""
+        """Present name of the background, the class that may appear in any patch; None without a background."""
         return None if self.background is None else self.names[self.background]
 
     @cached_property

@@ -98,7 +98,7 @@ def _read(job: "Job", key: str, grid: PatchGrid, plan: Plan) -> WeakLabels | Non
 
 
 def search(job: "Job", plan: Plan, index: Index, device: str | None) -> WeakLabels:
-    """Search the index for the exemplars of a plan; return weak labels with the first names of classes."""
+    """Search the index for the exemplars of a plan; return patches with the first names of their classes."""
     exemplars = fitting_exemplars(index.grid, plan)
     if not exemplars:
         raise ValueError("No exemplar has its whole patch inside the volume; move one, or choose a smaller size.")
@@ -140,7 +140,7 @@ def fits(grid: PatchGrid, exemplar: Exemplar) -> bool:
 
 
 def renamed(weak: WeakLabels, plan: Plan) -> WeakLabels:
-    """Return weak labels under the present names of the classes."""
+    """Return retrieved patches with the present names of their classes."""
     weak.classes = np.array([plan.names.get(name, name) for name in weak.classes], str)
     for part in (*FACTS, "curves"):
         setattr(weak, part, {plan.names.get(name, name): value for name, value in getattr(weak, part).items()})

@@ -248,7 +248,7 @@ def compare_jobs(job: "Job", other: "Job", *, lines: Sequence[int] | None = None
             raise ValueError(f"{other.path} is on another survey than {job.path}: their axes {name} differ.")
     if other.plan.along != job.plan.along:
         raise ValueError(
-            f"{other.path} is labelled along the other direction than {job.path}; choose jobs with one direction."
+            f"{other.path} is labelled in another direction than {job.path}; choose jobs with the same direction."
         )
     numbers = pair[0][along].values
     common = sorted(job.labelled.keys() & other.labelled.keys())

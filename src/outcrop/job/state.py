@@ -121,7 +121,7 @@ def fold(entries: Sequence[Entry]) -> State:
 
 
 def background_of(state: State) -> str | None:
-    """Return the first name of the class that may appear in any patch, as chosen or recognised by its name."""
+    """Return the first name of the background class, chosen by a person or recognised by its name; None without one."""
     chosen: str | None = state.options.get("background")
     if chosen in state.classes:
         return chosen

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> dict[int, bool]:
-    """Return position -> whether stale for every labelled line; raise ValueError if no line is labelled.
+    """Return, by position of a labelled line, whether it is stale; raise ValueError if no line is labelled.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ def take_edits(job: "Job", index: Index) -> str:
 
 
 def _verdict(what: str, name: str, place: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the log entry of a verdict on a patch."""
+    """Return the entry of a verdict on a patch, for the file of decisions."""
     return {"what": what, "class": name, "place": list(place[:3]), "along": place[3]}
 
 

@@ -175,7 +175,7 @@ def read_chunk(array: Any, shard: int, number: int) -> np.ndarray:
 
 
 def _sound(data: bytes, path: Path) -> bytes:
-    """Return bytes without the checksum at their end, after comparing it."""
+    """Return bytes without the checksum at their end, after checking them against it."""
     if google_crc32c.value(data[:-4]) != int.from_bytes(data[-4:], "little"):
         raise ValueError(f"a checksum of {path} is wrong")
     return data[:-4]
