@@ -213,7 +213,7 @@ def wrong_inputs(job, folder):
         ([*retrieve, "fault=104,360,250", "--accept", "123456"], "not in the retrieved table"),
         (["synth", folder / "s.sgy", "--shape", "3,4"], "--shape"),
         (["reproduce", "nosuch"], "Unknown experiment"),
-        (["index", v, *o, "--size", "48", "--every", "0"], "'every' is 0"),
+        (["index", v, *o, "--size", "48", "--every", "0"], "every is 0"),
         (["app", v, "--port", "99999999"], "--port"),
         (["label", job / "v.outcrop", "--with", folder / "none.outcrop"], "not a job folder"),
         (["nosuch"], "nosuch"),

@@ -193,7 +193,7 @@ def test_a_job_has_at_most_254_classes(made, tmp_path):
         with job.log.act():
             for number in range(folder.LAST_CODE):
                 job.add_class(f"class {number}")
-        with pytest.raises(ValueError, match="cannot be added; a job has at most 254"):
+        with pytest.raises(ValueError, match="cannot be added: a job has at most 254"):
             job.add_class("one more")
         assert sorted(job.classes.values()) == list(range(1, 255))
 

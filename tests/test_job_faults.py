@@ -306,7 +306,7 @@ def test_refused_commands_decide_nothing(job, outcrop, tmp_path):
         (["--report", out], "written twice"),
         (["--report", tmp_path / "x.sgy"], "name of a volume"),
         (["--velocity", "0"], "velocity is 0"),
-        (["--along", "crossline"], "belong to a volume"),
+        (["--along", "crossline"], "need a volume"),
     ):
         code, _, error = outcrop("faults", job.path, "-o", out, *words)
         assert code == 2 and message in error and len(error.strip().splitlines()) == 1
@@ -318,7 +318,7 @@ def test_refused_commands_decide_nothing(job, outcrop, tmp_path):
     [
         (["-o", "sticks.csv", "--extend", "3=1,2"], "STICK=INLINE"),
         (["-o", "sticks.xyz"], "format"),
-        (["-o", "sticks.csv", "--class", "fault"], "is no job"),
+        (["-o", "sticks.csv", "--class", "fault"], "is not a job"),
         (["-o", "sticks.csv", "--lines", "7"], "no inline 7"),
         (["-o", "sticks.csv", "--threshold", "3"], "between 0 and 1"),
     ],

@@ -229,7 +229,7 @@ def test_messages_of_commands(outcrop, job, folder, tmp_path):
     for what, path in (("foo", "l.zarr"), ("confidence", "patches")):
         code, _, error = outcrop("export", job.path, tmp_path / path, "--what", what)
         assert code == 2 and what in error and "labels yet" not in error
-    assert "(32 or more)" in " ".join(outcrop("index", "--help")[1].split())
+    assert "at least 32" in " ".join(outcrop("index", "--help")[1].split())
     zeros = oc.open_volume(folder / "v.sgy").load() * 0
     zeros.attrs["source"] = str(folder / "v.sgy")
     with pytest.raises(ValueError, match="The array holds only zeros"):

@@ -40,6 +40,7 @@ class Job(JobChoices):
     Examples
     --------
     >>> import tempfile
+    >>> import numpy as np
     >>> from outcrop.volumes.opening import open_volume
     >>> amplitudes = np.random.default_rng(0).standard_normal((3, 128, 128))
     >>> job = Job(Path(tempfile.mkdtemp()) / "noise.outcrop", volume=open_volume(amplitudes))
