@@ -149,3 +149,15 @@ def test_the_command_line_reports_that_the_file_changed(job, tmp_path, monkeypat
         out, error = capsys.readouterr()
         assert stop.value.code == code and "changed since it was read" in error
         assert "3 of them stale" in out or "3 of 3 labelled lines" in error
+
+
+def test_a_folder_without_decisions_and_results_takes_another_survey(tmp_path):
+    """A refused command leaves a folder without work; the next command may use it with other axes."""
+    small, large = (oc.datasets.synthetic(shape, seed=0)[0] for shape in ((3, 40, 60), (4, 50, 60)))
+    with oc.Job(tmp_path / "j.outcrop", volume=small) as job, pytest.raises(ValueError, match="inline 999 is outside"):
+        job.add_exemplar("fault", (999, 310, 100))
+    with oc.Job(tmp_path / "j.outcrop", volume=large) as job:
+        assert job.volume.shape == large.shape
+        job.add_class("fault")
+    with pytest.raises(ValueError, match="holds the work on another survey"):
+        oc.Job(tmp_path / "j.outcrop", volume=small)

@@ -8,7 +8,7 @@ import pytest
 
 from outcrop import datasets
 from outcrop.app.geology import ALL
-from outcrop.app.geology_panel import GeologyPanel
+from outcrop.app.geology_panel import GeologyPanel, same
 from outcrop.app.layer_bar import LayerBar
 from outcrop.app.session import Session
 from outcrop.app.viewer import Viewer
@@ -182,7 +182,20 @@ def test_a_click_away_from_all_sticks_chooses_none(panel):
     panel._on_tap(type("Tap", (), {"x": 310, "y": 40}))
     assert not panel.chosen and panel.verdicts[0].disabled
     panel._on_verdict("reject")
-    assert "click on one" in panel.viewer.messages[-1]
+    assert "click on a stick" in panel.viewer.messages[-1]
+
+
+def test_verdicts_by_key_in_quick_succession_judge_different_sticks(panel, monkeypatch):
+    """The next stick is never one that was judged while the sticks in view are those before the verdict."""
+    drawn(panel)
+    monkeypatch.setattr(panel.session.geology._picker, "request", lambda: None)  # picking again has not ended
+    chosen = []
+    for _ in range(2):
+        panel.on_key("next")
+        chosen += panel.chosen
+        panel.on_key("reject")
+        panel.show()
+    assert len(chosen) == 2 and not same(*chosen)
 
 
 def test_a_chosen_stick_is_extended_to_the_next_click(panel):

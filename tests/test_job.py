@@ -287,7 +287,7 @@ def test_exports_report_missing_and_stale_lines(job, tmp_path):
     assert "2 of 8 lines labelled, 6 missing" in job.export(tmp_path / "l.sgy")
     np.testing.assert_array_equal(oc.open_volume(tmp_path / "l.sgy").sel(inline=104).values, codes(job, 104))
     job.add_exemplar("fault", (102, 340, 150))
-    with pytest.raises(ValueError, match="2 of 2 labelled lines are of older decisions"):
+    with pytest.raises(ValueError, match="2 of 2 labelled lines are stale"):
         job.export(tmp_path / "l.zarr")
     assert "2 of them stale" in job.export(tmp_path / "l.zarr", stale=True)
     made = xr.open_zarr(tmp_path / "l.zarr").attrs["provenance"]
@@ -613,7 +613,7 @@ def test_outlines_are_filled_and_exported(job, tmp_path):
         (lambda job: job.label([103], step=0), "step is 0"),
         (lambda job: job.reject(None), "whole numbers"),
         (lambda job: job.reject(1.5), "whole numbers"),
-        (lambda job: job.index(SIZE, every=0), "'every' is 0"),
+        (lambda job: job.index(SIZE, every=0), "every is 0"),
     ],
 )
 def test_invalid_arguments_are_refused_and_change_nothing(job, call, says):
@@ -840,3 +840,13 @@ def test_cancelled_labelling_is_resumed(job):
     seen = []
     job.label(progress=lambda what, done, total: seen.append((what, done)))
     assert ("labelling", 3) in seen and counts(job)[1:] == (8, 0)
+
+
+def test_a_class_that_was_refused_or_removed_has_no_name_in_the_labels(job):
+    """The code of a class that is not in use is listed without its name."""
+    with pytest.raises(ValueError, match="inline 9999 is outside"), job.log.act():
+        job.add_class("channel")
+        assert job.classes["channel"]
+        job.add_exemplar("fault", (9999, 340, 150))
+    job.add_class("karst")
+    assert "channel" not in job.labels.attrs["classes"] and "karst" in job.labels.attrs["classes"]

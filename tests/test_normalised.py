@@ -111,6 +111,14 @@ def test_data_without_negative_values_are_centred(tmp_path, survey, kind):
     assert "offset" not in open_volume(volume.astype("f4") - 128).attrs  # the offset is determined again
 
 
+def test_clipped_bytes_are_centred():
+    """Amplitudes that are clipped at both ends of 0 to 255 have the offset 128, although many of them are 0."""
+    amplitudes = np.random.default_rng(0).standard_normal((3, 40, 60)) * 200
+    clipped = (np.rint(amplitudes) + 128).clip(0, 255).astype(np.uint8)
+    assert (clipped == 0).mean() > 0.2
+    assert oc.open_volume(clipped).attrs["offset"] == 128
+
+
 def test_loud_traces_do_not_set_the_scale(survey):
     """If every seventh trace is 300 times louder, the scale hardly changes, and `info` counts the loud traces."""
     values = survey.values.copy()

@@ -63,6 +63,7 @@ class GeologyPanel(ExportPanel):
         self._found: list[Chosen] = []  # sticks that can be chosen
         self._traces: list[FaultTrace] = []
         self._rejected: list[FaultTrace] = []
+        self._judged: list[Chosen] = []  # sticks with a verdict since the sticks in view were picked
         layers.after_change = lambda _: self.show()
         self.of = self.react(Select(title="sticks of", options=[], width=150, name="sticks-class"), self._on_class)
         self.becomes = self.react(
@@ -140,6 +141,7 @@ class GeologyPanel(ExportPanel):
         self._traces, self._found, self._rejected, self.note.text = [], [], [], ""
         if self.layers.shown(STICKS):
             found, least = self.geology.shown(*section), self.layers.likelihood
+            self._judged = self._judged if self.geology.picking else []
             self._traces = [one for one in found.traces if one.accepted or one.likelihood >= least]
             hidden = len({one.stick for one in found.traces}) - len({one.stick for one in self._traces})
             words = f"; {hidden} of them below the likelihood of the slider" if hidden else ""
@@ -281,6 +283,7 @@ class GeologyPanel(ExportPanel):
             self._choose(self._found)
             return
         still = [one for one in self._found if not one.trace.accepted and one.trace not in self._rejected]
+        still = [one for one in still if not any(same(one, other) for other in self._judged)]
         still.sort(key=lambda one: float(np.mean(one.trace.across)))
         if not still:
             raise ValueError("Every stick of this line has a verdict.")
@@ -295,6 +298,7 @@ class GeologyPanel(ExportPanel):
                 "No stick is chosen; click on a stick with the tool Navigate, or draw the lasso around sticks."
             )
         sticks = pd.concat([one.points.assign(stick=number) for number, one in enumerate(self.chosen)])
+        self._judged += self.chosen if what != "forget" else []
         self.geology.judge(sticks, what, self.viewer.position)
         self._choose([])
 

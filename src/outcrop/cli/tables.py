@@ -156,7 +156,7 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
         "classes": ", ".join(f"{code} {name}{background.get(name, '')}" for name, code in report["classes"].items()),
         "decided": decided and f"{decided}; by {', '.join(report['writers'])}",
         "audits": ", ".join(f"{counted(n, 'answers')} about {what}" for what, n in report["audits"].items()),
-        "index": patches + ("" if index["finished"] else ": not finished"),
+        "index": patches + ("" if index["finished"] else ": not finished" if "index" in disk else ": not computed yet"),
         "retrieved": ", ".join(f"{name} {n}" for name, n in report["retrieved"].items())
         + (" (from older decisions)" if report["retrieved_stale"] else "")
         + (edited if report["retrieved_edited"] else ""),

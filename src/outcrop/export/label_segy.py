@@ -225,7 +225,7 @@ def _text_header(
         f"Limit: labels below {100 * limit:.0f} % confidence are uncertain" if limit else "",
         f"Lines: {labels.attrs['lines']}" if labels.attrs.get("lines") else "",
         f"Made by Outcrop {version}, exported {datetime.date.today().isoformat()}",
-        "Depth domain, samples in m" if labels["label"].dims[2] == "depth" else "",
+        "Depth domain" if labels["label"].dims[2] == "depth" else "",
         *invented,
     ]
     lines = [*content, *filter(None, origin)]

@@ -55,6 +55,9 @@ def next_line(job: "Job", plan: Plan) -> dict[str, Any] | None:
     some = np.array(lines)[np.unique(np.linspace(0, len(lines) - 1, LINES).astype(int))]
     counts = np.array([view.stores[line].counts[line] for line in some.tolist()], np.float64)
     counts[:, 0] = 0  # not labelled
+    some, counts = some[counts.any(axis=1)], counts[counts.any(axis=1)]
+    if not len(some):  # all traces are missing
+        return None
     mean = counts @ np.arange(256) / 255 / np.maximum(counts.sum(axis=1), 1)
     metres = line_distances(job.volume, DIRECTIONS[plan.along])
     gain = line_gain(mean, metres[some], metres[sorted(view.confirmed.whole)])

@@ -15,6 +15,7 @@ from outcrop.export.label_segy import export_segy
 from outcrop.export.label_zarr import export_zarr
 from outcrop.export.training_set import export_training_set
 from outcrop.job import retrieved, table_file
+from outcrop.job.inputs import class_name
 from outcrop.job.labelling import label_view
 from outcrop.job.status import checked_lines
 from outcrop.job.votes import Labels
@@ -49,6 +50,8 @@ def export(
         )
     if not re.fullmatch(r"label|confidence|(score|class):.+", what):
         raise ValueError(f"{what!r} cannot be exported; choose label, confidence, score:CLASS or class:CLASS.")
+    form, _, name = what.partition(":")
+    what = f"{form}:{class_name(name)}" if name else what
     if kind in (*SEGY, *ARRAYS) and not path.parent.is_dir():
         raise ValueError(f"The folder {path.parent} does not exist; make it, or choose another.")
     if kind not in (*SEGY, *ARRAYS, ".zarr") and what != "label":
@@ -69,7 +72,7 @@ def export(
     if what.startswith("score:") and labels is not None:
         raise ValueError(f"A net stores no scores; export {what!r} of the mapping, without --net.")
     if ":" in what:
-        if what.partition(":")[2] not in found.attrs["classes"]:
+        if class_name(name) not in found.attrs["classes"]:
             known = ", ".join(found.attrs["classes"])
             raise ValueError(f"{what!r} cannot be exported; the classes of these labels are {known}.")
         found = with_scores(job, found) if what.startswith("score:") else with_masks(found)

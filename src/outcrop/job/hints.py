@@ -60,7 +60,8 @@ def background_advice(plan: Plan, mapper: Any) -> list[str]:
 def coverage(plan: Plan, view: Labels, lines: Sequence[int], axis: np.ndarray) -> list[str]:
     """Return sentences about classes that cover nothing or most of the given lines; `lines` are positions."""
     some = [lines[at] for at in np.unique(np.linspace(0, len(lines) - 1, LINES).round().astype(int))] if lines else []
-    where = f"{DIRECTIONS[plan.along]} {axis[some[0]]:g}" if len(some) == 1 else f"the {DIRECTIONS[plan.along]}s"
+    name = DIRECTIONS[plan.along]
+    where = f"{name} {axis[some[0]]:g}" if len(some) == 1 else f"{len(some)} of {len(lines)} labelled {name}s"
     return section_coverage(plan, [view.section(line)[0] for line in some], where)
 
 
@@ -78,13 +79,14 @@ def section_coverage(plan: Plan, sections: Sequence[np.ndarray], where: str) -> 
     if not len(sections):
         return []
     counts = np.stack([np.bincount(codes.ravel(), minlength=256)[1:255] for codes in sections])
-    shares = np.median(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), axis=0)
+    every = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    shares, most = np.median(every, axis=0), every.max(axis=0)
     texts = []
     for name, code in plan.classes.items():
         if shares[code - 1] > MOST and plan.firsts[name] != plan.background:
             share = f"{shares[code - 1]:.0%}"
             texts.append(f"{name!r} covers {share} of {where}: where it is wrong, click with the right class.")
-        elif shares[code - 1] < LEAST and counts.any():
+        elif most[code - 1] < LEAST and counts.any():
             texts.append(f"{name!r} covers nothing of {where}: if it shows there, click on it.")
     return texts
 

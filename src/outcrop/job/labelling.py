@@ -224,7 +224,8 @@ def class_names(plan: Plan, view: Labels) -> list[str]:
     """Return the class names in the order of their codes, up to the last code in use or shown."""
     shown = {name for store in set(view.stores.values()) for name in store.classes}
     last = max((code for name, code in plan.codes.items() if name in plan.names or name in shown), default=0)
-    names = {code: plan.names.get(name, name) for name, code in plan.codes.items()}
+    used = {name for name in plan.codes if name in plan.names or name in shown}
+    names = {plan.codes[name]: plan.names.get(name, name) for name in used}
     return [names.get(code, f"class {code}") for code in range(1, last + 1)]
 
 

@@ -163,6 +163,8 @@ def read_table(path: str | Path, index: Index) -> WeakLabels:
         places = table[["inline", "crossline", time]].astype(float)
         optional = {"similarity": np.nan, "exemplar": 0, "along": grid.along, "weight": 1.0, "judge": 0}
         table = table.assign(**{name: value for name, value in optional.items() if name not in table})
+        empty = {name: value for name, value in optional.items() if name != "similarity"}  # cells of added rows
+        table = table.fillna(empty)
         classes, weights = table["class"].astype(str).to_numpy(str), table["weight"].to_numpy(float)
     except (KeyError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
         raise ValueError(f"{path} is not a table of retrieved patches ({error}); correct it or remove it.") from None

@@ -37,7 +37,8 @@ def find_offset(volume: xr.DataArray) -> float:
         return 0.0
     offset, middle = float(np.median(positive)), 2.0 ** np.floor(np.log2(positive.max()))
     whole = np.array_equal(positive, np.rint(positive))
-    return middle if whole and abs(offset - middle) < middle / 16 else offset
+    medians = offset, np.nanmedian(sample)  # zeros are padding, or amplitudes clipped at the lower end
+    return middle if whole and min(abs(one - middle) for one in medians) < middle / 16 else offset
 
 
 def centre(volume: xr.DataArray) -> float:

@@ -218,6 +218,11 @@ def as_recorded(job: str | Path, volume: xr.DataArray) -> xr.DataArray:
         return volume
 
 
+def _is_unused(job: Path) -> bool:
+    """Return whether a job folder holds neither decisions nor results."""
+    return not any((job / "decisions").glob("*.jsonl")) and not any((job / "stages").glob("*/*"))
+
+
 def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     """Record a volume as the volume of a job folder, or check that it is the recorded one.
 
@@ -237,6 +242,8 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     except ValueError:  # damaged job.toml: it is set aside, and the record is written again
         set_aside(Path(job) / "job.toml")
         known = {}
+    if known.get("axes", axes) != axes and _is_unused(Path(job)):
+        known = {}  # a refused command left the record, for instance of wrong header bytes
     if known.get("axes", axes) != axes:
         raise ValueError(
             f"{job} holds the work on another survey ({known.get('source') or 'an array'}, "

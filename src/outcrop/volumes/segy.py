@@ -236,9 +236,12 @@ def sampling(binary: Any, words: Array, *, unit: float) -> tuple[float, float, l
         remarks.append("no sample interval in the headers; 4 ms (or m) is assumed")
     elif traced not in (0, interval):
         remarks.append(f"the binary header says a sample interval of {interval} us, the traces {traced} us")
+    step = (interval or 4000) / 1000
+    if unit != 1:
+        remarks.append(f"depths in feet are converted to m: a sample interval of {step:g} ft is {step * unit:g} m")
     if np.any(words["delay"] != delay):
         remarks.append(f"the delay differs between traces; {delay} is used for all")
-    return (interval or 4000) / 1000 * unit, delay * unit, remarks
+    return step * unit, delay * unit, remarks
 
 
 def commonest(values: Array) -> int:
