@@ -144,7 +144,7 @@ class GeologyPanel(ExportPanel):
             self._judged = self._judged if self.geology.picking else []
             self._traces = [one for one in found.traces if one.accepted or one.likelihood >= least]
             hidden = len({one.stick for one in found.traces}) - len({one.stick for one in self._traces})
-            words = f"; {hidden} of them below the likelihood of the slider" if hidden else ""
+            words = f"; {hidden} of them below the likelihood of the slider (exports contain them)" if hidden else ""
             self.note.text = escape(found.note) + words
             self._rejected = found.rejected_traces if self.with_rejected.active else []
             for traces, sticks in ((self._traces, found.sticks), (self._rejected, found.rejected)):
