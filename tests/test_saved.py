@@ -93,7 +93,9 @@ def test_a_damaged_or_foreign_folder_is_refused_in_one_line(folder, tmp_path):
 def test_a_mapper_of_a_removed_mapping_gives_a_remedy(kind, mapping, tmp_path):
     """The error for a mapper of an earlier version names a remedy."""
     write_mapper(tmp_path / "mapper", {"kind": kind, "classes": ["fault", "other"]}, {"weights": np.zeros(3)})
-    with pytest.raises(ValueError, match=f"fitted by mapping '{mapping}', which this version no longer has; fit it"):
+    with pytest.raises(
+        ValueError, match=f"fitted by mapping '{mapping}', which this version no longer has; fit a new mapper"
+    ):
         oc.load_mapper(tmp_path / "mapper")
 
 

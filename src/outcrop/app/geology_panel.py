@@ -372,7 +372,7 @@ def distance(point: tuple[float, float], x: npt.NDArray[Any], y: npt.NDArray[Any
 
 
 def _coordinates(axis: Axis, labels: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return the coordinates of values on an axis of a picture, interpolated between the values of the axis."""
+    """Convert axis values to coordinates of the picture, by interpolation between the values of the axis."""
     places = axis.start + axis.step * np.arange(len(axis))
     order = np.argsort(axis.labels)
     return np.asarray(np.interp(np.asarray(labels, float), axis.labels[order], places[order]))

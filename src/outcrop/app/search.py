@@ -97,7 +97,10 @@ class Search:
             self.work.say(str(error), wrong=True)
 
     def _searched(self) -> Found | None:
-        """Search with the present decisions and return the patches; up to `IN_MEMORY` of descriptors stay in memory."""
+        """Search with the present decisions and return the patches.
+
+        The descriptors stay in memory if they take at most `IN_MEMORY` bytes.
+        """
         index = self.job.opened_index()
         if index.features.nbytes <= IN_MEMORY and not isinstance(index.features.store, zarr.storage.MemoryStore):
             index.features = zarr.create_array({}, data=index.features[:], compressors=None)

@@ -51,7 +51,7 @@ class Survey:
 
     @property
     def lines(self) -> np.ndarray:
-        """Numbers of the searched and labelled lines."""
+        """Line numbers of the lines that are searched and labelled."""
         return self.axes[self.along].labels
 
     def line_at(self, line: float) -> int:

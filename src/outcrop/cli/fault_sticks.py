@@ -50,7 +50,9 @@ def faults(
     extend: Annotated[
         Texts, Option(help="Job only: STICK=INLINE,CROSSLINE,TIME extends a stick to this point. May be repeated.")
     ] = None,
-    import_from: Annotated[OnePath, Option("--import", help="Job only: file of fault sticks to accept.")] = None,
+    import_from: Annotated[
+        OnePath, Option("--import", help="Job only: file of fault sticks to accept into the job.")
+    ] = None,
     truth: Annotated[OnePath, Option(help="File of an interpreter's fault sticks, to score the picked sticks.")] = None,
     velocity: Annotated[float, Option(help="Velocity in m/s that converts time to depth, for dip and area.")] = 2500.0,
     report: Annotated[OnePath, Option(help="FILE.html: report with the sticks on sections and a time slice.")] = None,

@@ -37,7 +37,11 @@ def label(
         Texts, Option(help="Add an exemplar at a position: CLASS=INLINE,CROSSLINE,TIME. May be repeated.")
     ] = None,
     mapping: Annotated[
-        Text, Option(help="Method: points (default); or paper, published or exact, which learn from retrieved patches.")
+        Text,
+        Option(
+            help="Method: 'points' (default) learns from what you mark; 'paper', 'published' and 'exact', variants of "
+            "the paper's method, learn from retrieved patches."
+        ),
     ] = None,
     lines: LINES = None,
     step: Annotated[
@@ -68,7 +72,7 @@ def label(
     ] = None,
     device: Annotated[
         Text,
-        Option(callback=check_devices, help="Torch devices for paper, published and exact: cuda, or cuda:0,cuda:1."),
+        Option(callback=check_devices, help="Torch devices: cuda, or several: cuda:0,cuda:1."),
     ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
@@ -86,9 +90,10 @@ def label(
     'outcrop label VOLUME -o JOB --exemplar fault=310,547,1600 --exemplar other=330,700,900'.
     To label another volume with the mapper of a job: 'outcrop label OTHER.sgy -o OTHER.outcrop --mapper JOB'.
 
-    An option that you leave out keeps the value of the last run; '--mapping points' replaces the mapper of another job.
-    Votes are stored: the same command again computes nothing, and another limit of confidence needs no new votes. Lines
-    that were labelled from older decisions are marked as stale until you label them again.
+    An option that you leave out keeps the value of the last run. To stop using the mapper of another job, give
+    '--mapping points'. The votes for each class, from which labels are made, are stored: the same command again
+    computes nothing, and another limit of confidence needs no new votes. Lines that were labelled from older decisions
+    are marked as stale until you label them again.
     """
     from outcrop.job.choosing import choose_labels
     from outcrop.job.costs import label_cost

@@ -40,7 +40,10 @@ DEVICE = Annotated[Text, Option(callback=check_device, help="Torch device to com
 DEVICES = Annotated[Text, Option(callback=check_devices, help="Torch devices: cuda (all GPUs), or cuda:0,cuda:1.")]
 BACKGROUND = Annotated[
     Text,
-    Option(help="Class of all samples that show no marked structure; default: a class called other or background."),
+    Option(
+        help="Class of all samples that belong to none of the structures you mark; default: a class called other or "
+        "background."
+    ),
 ]
 LINES = Annotated[Text, Option(help="Only these lines, e.g. 310,330 or 300-340.")]
 STALE = Annotated[

@@ -23,7 +23,9 @@ def info(
     domain: DOMAIN = None,
     size: Annotated[
         str,
-        Option(help="Patch size to show in ms and m: one number, HEIGHT,WIDTH in samples and traces, or 400ms,2500m."),
+        Option(
+            help="Patch size to convert to ms and m: one number, HEIGHT,WIDTH in samples and traces, or 400ms,2500m."
+        ),
     ] = "99",
     picture: Annotated[Text, Option(help="Draw the middle inline into this file, e.g. line.png.")] = None,
 ) -> None:

@@ -48,7 +48,9 @@ def page(
 @app.command()
 def demo(
     output: Annotated[Path, Option("--output", "-o", help="Folder for all files.")] = Path("demo"),
-    mapping: Annotated[str, Option(help="Method of labelling: points, paper, published or exact.")] = "points",
+    mapping: Annotated[
+        str, Option(help="Method: 'points', or a variant of the paper's method: 'paper', 'published' or 'exact'.")
+    ] = "points",
     seed: Annotated[int, Option(help="Random seed of volume, exemplars and mapping.")] = 0,
 ) -> None:
     """Run the whole workflow on a synthetic volume with known labels: retrieve, label, score, export, report."""

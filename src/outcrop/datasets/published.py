@@ -93,7 +93,9 @@ def _f3_files(folder: str | Path | None) -> dict[str, Path]:
         folder = folder / "f3_sections"
     missing = [name for name in F3_PICTURES.values() if not (folder / name).is_file()]
     if missing:
-        raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}; name the folder with the F3 pictures.")
+        raise FileNotFoundError(
+            f"{folder} lacks {', '.join(missing)}; give the path of the folder that contains the F3 pictures."
+        )
     return {name: folder / name for name in F3_SHA256 if (folder / name).is_file()}
 
 
@@ -149,7 +151,10 @@ def seg2017_patches(folder: str | Path | None = None) -> xr.Dataset:
     """
     folder = folder or os.environ.get("OUTCROP_DATA")
     if not folder:
-        raise FileNotFoundError("The folder of the SEG 2017 patches is unknown; name it, or set OUTCROP_DATA.")
+        raise FileNotFoundError(
+            "The folder of the SEG 2017 patches is unknown; give its path, or set the environment variable "
+            "OUTCROP_DATA."
+        )
     folder = Path(folder)
     if (folder / "seg2017_patches.npz").is_file():
         return _seg2017_compact(folder / "seg2017_patches.npz")
@@ -210,7 +215,8 @@ def landmass(folder: str | Path, *, scaling: str = "none") -> xr.Dataset:
     names = [file.parent.name for file in files]
     if len(set(names)) < 2:
         raise ValueError(
-            f"{folder} has .mat files of {len(set(names))} classes; name a folder with two or more class folders."
+            f"{folder} has .mat files of {len(set(names))} classes; give the path of a folder that contains at least "
+            "two class folders."
         )
     images = [_matrix(file, "img").astype(np.float32) for file in files]
     sizes = sorted({image.shape for image in images})

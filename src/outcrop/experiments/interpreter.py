@@ -41,7 +41,10 @@ Painted = np.ndarray | None  # codes of the strokes on the painted line; None fo
 
 
 class Setting(NamedTuple):
-    """A survey with truth, initial exemplars, the painted line and the line without strokes."""
+    """A test case: a survey with true labels, initial exemplars, the line that is painted and a line without strokes.
+
+    The labels of both lines are scored.
+    """
 
     name: str
     volume: xr.DataArray
@@ -73,9 +76,9 @@ class Start(NamedTuple):
 def run(
     data: Data, *, quick: bool = False, seeds: int | None = None, only: Names = None, methods: Names = None
 ) -> Result:
-    """Simulate strokes on one line of each setting by each method, and score the labels.
+    """Simulate strokes on one line of each test case by each method, and score the labels.
 
-    `only` and `methods` restrict the run to the named settings and methods. A quick run takes ten seconds, a full run
+    `only` and `methods` restrict the run to the named test cases and methods. A quick run takes ten seconds, a full run
     about two hours on two cores.
     """
     chosen = check_choices(methods, METHODS)
@@ -98,7 +101,10 @@ def run(
 
 
 def settings(data: Data, *, quick: bool, only: Names) -> Iterator[Setting]:
-    """Yield the settings named in `only`; by default two lines of F3, the demo volume and three synthetic volumes."""
+    """Yield the test cases named in `only`; by default two lines of F3, the demo volume and three synthetic volumes.
+
+    A quick run has only the demo volume.
+    """
     real = {} if quick else {f"F3 {line}": (line, other) for line, other in F3_LINES}
     made = {"demo": 0} | ({} if quick else {f"synthetic {number}": number for number in SYNTHETIC})
     for name in check_choices(only, [*real, *made]):

@@ -51,11 +51,14 @@ def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
     patches, classes = dataset["image"].values[rows].astype(np.float32), names[rows]
     for name, shown in changes(patches, rng).items():
         found = similarities(shown)
-        yield {"data": "2000 patches", "what": f"RA, {name}"} | accuracies(found, classes)
+        yield {"data": "2000 patches", "what": f"retrieval accuracy, {name}"} | accuracies(found, classes)
         if name == "unchanged" and "inline" in dataset.coords:
             places = np.stack([dataset[part].values[rows] for part in ("inline", "crossline", "sample")], axis=1)
             apart = {measure: accuracy_apart(S, classes, places) for measure, S in found.items()}
-            yield {"data": "2000 patches", "what": "RA, ignoring patches at the same place within 250 m"} | apart
+            yield {
+                "data": "2000 patches",
+                "what": "retrieval accuracy, ignoring patches at the same place within 250 m",
+            } | apart
 
 
 def changes(patches: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -121,7 +124,7 @@ def landmass_patches(data: Data) -> Iterator[dict[str, Any]]:
     if folder.is_dir():
         dataset = oc.datasets.landmass(folder, scaling="range")
         scores = accuracies(similarities(dataset["image"].values), dataset["class"].values)
-        yield {"data": "LANDMASS-1", "what": "RA, unchanged"} | scores
+        yield {"data": "LANDMASS-1", "what": "retrieval accuracy, unchanged"} | scores
 
 
 def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:

@@ -84,7 +84,8 @@ def fault_likelihood(
     -------
     array, shape (n_samples, n_traces)
         ``layered * encoder ** (1 - weight) * discontinuity ** weight``, where ``layered`` is the probability of neither
-        chaos nor salt, in which adjacent traces differ without a fault.
+        chaos nor salt. It lowers the likelihood in chaos and salt, because adjacent traces differ there even without a
+        fault.
     """
     predictions = _mean_predictions(section, device)
     layered = (1 - predictions["chaos"]) * (1 - predictions["salt"])

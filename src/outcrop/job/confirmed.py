@@ -101,7 +101,7 @@ class Confirmed:
 
 
 class NoVotes:
-    """Stand-in for the vote store of lines without stored votes: it has no classes."""
+    """Stand-in that is read like a vote store where no votes are stored: it has no classes."""
 
     classes: list[str] = []  # noqa: RUF012
 
@@ -248,7 +248,7 @@ def agree(painted: dict[Section, np.ndarray], excluded: dict[Section, np.ndarray
 
 
 def is_open(job: "JobFolder", line: int, codes: np.ndarray, store: Any) -> bool:
-    """Return whether a sample of a line is not confirmed; if the line has stored votes, it must have votes too."""
+    """Return whether any sample of a line is unconfirmed; on a line with stored votes only samples with votes count."""
     if codes.all():
         return False
     if store is None:

@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 
 
 def index_cost(volume: xr.DataArray, grid: PatchGrid, options: IndexOptions, *, workers: int | None = None) -> Cost:
-    """Return the cost of an index with all patches of a grid.
+    """Return the time and disk space that an index with all patches of a grid needs.
 
     A few patches at each of three places of the survey are described, by as many threads as the index will use, so that
     the measurement includes the competition between threads.
@@ -54,7 +54,7 @@ def index_cost(volume: xr.DataArray, grid: PatchGrid, options: IndexOptions, *, 
     grid : PatchGrid
     options : IndexOptions
     workers : int, optional
-        Number of processes; by default threads, one for each core.
+        Number of processes; if it is not given, threads are used instead, one for each core.
     """
     measure, threads = indexed_measure(asdict(options)), workers or n_cores()
     parts = _places(len(grid), PATCHES, threads)
@@ -82,7 +82,9 @@ def label_cost(
     progress: Any = None,
     **where: Any,
 ) -> Cost:
-    """Return the cost of labelling all lines without present labels; a missing mapper is fitted and stored.
+    """Return the time and disk space needed to label all lines without present labels.
+
+    A missing mapper is fitted and stored.
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ def label_cost(
     options : dict, optional
         Mapping and seed, if they differ from those of the job.
     workers : int, optional
-        Number of processes; by default threads, one for each core.
+        Number of processes; if it is not given, threads are used instead, one for each core.
     progress, **where
         As for `Job.label`: ``device`` and ``memory``.
     """

@@ -1,7 +1,9 @@
 """Decisions of interpreters: one append-only file per writer, merged by time; no entry is ever removed.
 
 An entry is one line of JSON: ``id``, ``time``, ``who`` (user@host-number), ``from`` (shell, page or python), ``group``
-(the id of the first entry of the act, whose entries are undone together) and ``what``, one of
+(the id of the first entry of the act, whose entries are undone together) and ``what``, one of the kinds in the table.
+There, ``along`` is the direction of a section (inline or crossline); ``runs`` are vertical pieces of a painted area,
+each as [number of the crossing line, first time, last time]; ``picture`` is the image of an exemplar, stored as text.
 
 ================  =====================================================================================================
 class             ``class``, ``colour``: add a class, or change its colour
@@ -15,7 +17,7 @@ forget            ``place`` and ``along`` of a verdict to clear; without them al
 stroke            ``class`` or ``erase``; ``along``; either ``points`` and ``radius``, or ``runs`` on one ``line``;
                   ``filled``: the samples inside the closed outline are painted too; ``stick``: the points are a
                   fault stick of the class
-exclude           fields of a stroke whose samples do not belong to ``class``
+exclude           the same fields as a stroke; the painted samples do not belong to ``class``
 confirm           ``along``, ``line``, ``file`` of its labels in ``decisions/confirmed``, and the ``classes`` in it
 unconfirm         ``along``, ``line``: this line is no longer confirmed
 audit             ``class``, ``place``, ``along`` of a random patch or sample, ``answer`` (yes, no, unknown),
@@ -280,7 +282,11 @@ class Decisions:
         return entry if data is None else entry | {"labels": base64.b64encode(data).decode()}
 
     def _take_labels(self, entry: Entry, path: Path) -> Entry:
-        """Store the labels that an entry contains, or that lie in files beside `path`; return it without labels."""
+        """Store the labels of the line that an entry confirms, and return the entry without labels.
+
+        The labels are in the entry, or in a file of the folder ``confirmed`` beside `path`, the file of decisions that
+        is imported. Other entries are returned unchanged.
+        """
         if entry["what"] != "confirm":
             return entry
         entry = dict(entry)

@@ -109,7 +109,9 @@ def _labels(data: bytes | None) -> LineLabels:
         codes, classes = stored["codes"], [str(name) for name in stored["classes"]]
         found = LineLabels(classes, stored["traces"], stored["samples"], codes)
     if codes.dtype != np.uint8 or codes.shape != (len(found.traces), len(found.samples)):
-        raise ValueError(f"its codes are {codes.dtype} of shape {codes.shape}, not uint8 for each trace and sample")
+        raise ValueError(
+            f"its codes have type {codes.dtype} and shape {codes.shape}, but each trace and sample needs one uint8 code"
+        )
     if codes.max(initial=0) > len(classes):
         raise ValueError(f"its highest code is {codes.max()}, but it names only {len(classes)} classes")
     return found

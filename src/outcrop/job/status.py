@@ -141,7 +141,10 @@ def _disk(job: "Job", plan: Plan) -> dict[str, float]:
 
 
 def _retrieved(job: "Job", plan: Plan) -> tuple[dict[str, int], bool]:
-    """Return the number of patches by class in the table of a plan, else in the last table, and whether it is stale."""
+    """Return the number of patches of each class in a table of retrieved patches, and whether the table is stale.
+
+    The table is that of the plan, or the last one that was made if the plan has none.
+    """
     key = plan.keys["retrieved"]
     current = key is not None and retrieved.is_stored(job.stages.path("retrieved", key))
     if not current:

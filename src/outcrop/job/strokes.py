@@ -256,9 +256,10 @@ def painted_patches(
     -------
     starts : array, shape (m, 4)
     classes : array of str, shape (m,)
-        A further patch has the class with most painted samples in it; the background does not count if another class
-        is painted. If only the background is painted, the patch has the class of a retrieved patch that it overlaps.
-    masks : uint8 array, shape (m, height, width), or None where nothing is painted
+        A retrieved patch keeps its class. A further patch has the class, other than the background, with most painted
+        samples in it. If only the background is painted in it, it has the class of a retrieved patch that it overlaps
+        on the same section, or is background if it overlaps none.
+    masks : uint8 array, shape (m, height, width), or None if no painted section is large enough for a patch
         ``i + 1`` for the i-th class, in the order in which `classes` first name them.
     """
     height, width = grid.size

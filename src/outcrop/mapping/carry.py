@@ -118,7 +118,7 @@ def carry(
     *,
     layered: bool = False,
 ) -> Carried | None:
-    """Carry labels to a line from the nearest confirmed line on either side; None without one within 6 km.
+    """Carry labels to a line from the nearest confirmed line on either side.
 
     Parameters
     ----------
@@ -133,6 +133,12 @@ def carry(
     n_classes : int
     layered : bool
         Whether classes end at reflectors. Otherwise their boundaries change faster from line to line.
+
+    Returns
+    -------
+    Carried or None
+        Distance in pixels from every sample to each class, and the uncertainty of the boundaries; None if no line
+        within 6 km has at least a tenth of its samples confirmed.
 
     Examples
     --------

@@ -194,7 +194,10 @@ def update_coefficients(
 
 
 def _cubic_root(a: Array, b: Array, c: Array) -> Array:
-    """Return the positive root of c r^3 + b r = a, by Newton's method from above, where it decreases monotonically."""
+    """Return the positive root r of c r^3 + b r = a, by Newton's method.
+
+    It is started above the root, from where the iterates decrease monotonically.
+    """
     xp = array_namespace(a)
     r = xp.minimum(a / b, (a / (c + EPSILON)) ** (1 / 3))
     # The start is at most 1.5 times the root, so these steps reach the precision of the type.

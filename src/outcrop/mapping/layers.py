@@ -98,7 +98,9 @@ def ordered_layers(
 def layer_shares(
     layers: npt.NDArray[np.intp], rows: npt.ArrayLike, labels: npt.ArrayLike, n_classes: int
 ) -> npt.NDArray[np.float32]:
-    """Return the probability of every class at every relative time; near a boundary it allows for its uncertainty.
+    """Return the probability of every class at every relative time.
+
+    Between clicks on two classes the probabilities blend, because the position of the boundary is uncertain.
 
     Parameters
     ----------

@@ -344,7 +344,7 @@ class PointMapper(BaseEstimator, Saved):
         return with_places(features, line, STRIDE * rows, STRIDE * columns)
 
     def _fit_strokes(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Correction | None:
-        """Fit the correction by strokes; None without strokes."""
+        """Fit the correction that is added to votes so that they agree better with strokes; None without strokes."""
         alike, residuals = [], []
         for line in sorted({point.line for point in points}):
             prior = self._votes_before_strokes(nodes[line], line)

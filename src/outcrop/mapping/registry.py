@@ -69,8 +69,8 @@ def load_mapper(path: str | Path, *, places: bool = False) -> Any:
     kind = about.get("kind")
     if kind in REMOVED:
         raise ValueError(
-            f"{path} was fitted by mapping {REMOVED[kind]!r}, which this version no longer has; fit it again, or label "
-            f"with the default mapping, {DEFAULT_MAPPING}."
+            f"{path} was fitted by mapping {REMOVED[kind]!r}, which this version no longer has; fit a new mapper, or "
+            f"label with the default mapping, {DEFAULT_MAPPING}."
         )
     if kind not in KINDS:
         raise ValueError(f"{path} contains a mapper of unknown kind {kind!r}; give a {' or '.join(KINDS)}.")

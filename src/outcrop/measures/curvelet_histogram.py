@@ -34,7 +34,11 @@ class CurveletHistogram:
         self.finest = finest
 
     def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
-        """Return the coefficients: for each size of arrays, an array of shape (n_patches, n_arrays, n_coefficients)."""
+        """Return the curvelet coefficients of the patches.
+
+        A patch has one array of coefficients for each scale and direction. Arrays with equally many coefficients are
+        stacked; the result is a list of such stacks, shape (n_patches, n_arrays, n_coefficients).
+        """
         return describe_blocks(self._describe_block, as_floats(patches)[0], 32, workers=workers)
 
     def _describe_block(self, patches: Array) -> list[Array]:

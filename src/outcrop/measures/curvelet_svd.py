@@ -78,7 +78,10 @@ class CurveletSVD:
 
 
 def singular_values_of_each(stacks: list[Array], xp: Any) -> list[Array]:
-    """Return singular values of several stacks of matrices; a GPU solves stacks with equally many values together."""
+    """Return the singular values of each stack of matrices, as one array for each stack.
+
+    On a GPU, stacks whose matrices have equally many singular values are computed together.
+    """
     if is_numpy(xp) or on_cpu(stacks[0]):
         return [singular_values(stack, xp) for stack in stacks]
     found: list[Array] = [None] * len(stacks)

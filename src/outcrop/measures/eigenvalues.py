@@ -57,7 +57,7 @@ def _jax() -> Callable[[Array], Array]:
     solve = jax.jit(jax.numpy.linalg.eigvalsh)
 
     def solved(matrices: Array) -> Array:
-        """Return eigenvalues; each library waits for the other, because they share memory."""
+        """Return the eigenvalues of torch matrices; torch and jax wait for each other, because they share memory."""
         stream, matrices = torch.cuda.current_stream(matrices.device), matrices.contiguous()
         stream.synchronize()
         with jax.enable_x64(True):

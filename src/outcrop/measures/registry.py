@@ -75,6 +75,8 @@ MEASURES: dict[str, Callable[..., Any]] = {
 }
 """Similarity measures: name -> function that returns a measure and takes its parameters.
 
+The attribute ``distance`` of a measure is True if it returns distances, False if it returns similarities.
+
 Examples
 --------
 >>> import outcrop as oc

@@ -140,7 +140,7 @@ class LineLog:
     >>> log.check(0, 7, line_digest(np.ones(3)))
     Traceback (most recent call last):
         ...
-    outcrop.volumes.identity.ChangedVolume: Line 7 has other samples than when it was first read.
+    outcrop.volumes.identity.ChangedVolume: The line at position 7 has other amplitudes now than when it was first read.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -158,7 +158,9 @@ class LineLog:
                 append_line(self.path, f"{key[0]} {key[1]} {found}")
                 self._known[key] = found
             elif self._known[key] != found:
-                raise ChangedVolume(f"Line {line} has other samples than when it was first read.")
+                raise ChangedVolume(
+                    f"The line at position {line} has other amplitudes now than when it was first read."
+                )
 
     def read(self) -> dict[Line, str]:
         """Return all recorded digests as a dict: (direction, position) of a line -> digest."""

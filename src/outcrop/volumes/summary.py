@@ -84,7 +84,10 @@ def describe_axis(labels: Array) -> dict[str, Any]:
 
 
 def describe_amplitude(sample: Array, finite: Array, zero: float, clip: float | None) -> dict[str, Any]:
-    """Return statistics of amplitudes: range, percentiles, clip (None if scaled), histogram, invalid values."""
+    """Return the range, percentiles, clip and histogram of amplitudes, and numbers of zero traces and invalid values.
+
+    The clip is None if the amplitudes are already scaled to [0, 1].
+    """
     values = sample[finite].astype(np.float64)
     reach = 0.5 if clip is None else clip or 1.0
     counts, edges = np.histogram(values, bins=64, range=(zero - reach, zero + reach))

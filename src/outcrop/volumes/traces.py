@@ -139,6 +139,8 @@ def steps_within(first: Array, step: Array, low: int, high: int) -> tuple[Array,
 def unroll(runs: Array, name: str, begin: Any, count: Array) -> Array:
     """Return the field `name` (a line number, or the trace number) of `count` traces of every run, from `begin` on.
 
+    `begin` counts the traces within each run: 0 is the first trace of the run.
+
     Examples
     --------
     >>> unroll(find_runs([7, 7, 7, 8, 8], [1, 2, 3, 3, 2]), "crossline", np.array([1, 0]), np.array([2, 2]))

@@ -176,7 +176,7 @@ def _layout(reader: Any, path: str, stamp: tuple[int, int]) -> Layout:
     version = int(headers._fh._version)
     shape, brick = map(_three, (reader.size, reader.bricksize))
     if not all(0 < n <= MOST_LINES for n in shape):
-        raise ValueError(f"they state {shape} inlines, crosslines and samples")
+        raise ValueError(f"impossible size: {shape} inlines, crosslines and samples")
     kind = np.dtype(TYPES[reader.datatype.name])
     if not all(0 < n <= LARGEST_BRICK for n in brick) or math.prod(brick) * kind.itemsize > LARGEST_BRICK:
         raise ValueError(f"they state bricks of {brick} samples")
