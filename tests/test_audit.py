@@ -117,7 +117,7 @@ def test_answers_of_another_table_are_kept_and_not_counted(job):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (lambda job: job.audit(0), "0 clicks"),
+        (lambda job: job.audit(0), "number of clicks is 0"),
         (lambda job: job.audit(5, of="lines"), "choose patches or samples"),
         (lambda job: job.audit(5).answer(yes=[99]), "no question 99"),
         (lambda job: job.audit(5).answer(yes=[1], no=[1]), "give one answer"),

@@ -249,7 +249,7 @@ def test_code_255_is_no_class():
     """Labels may name at most 254 classes, because 255 is uncertain."""
     codes = xr.DataArray(np.ones((2, 3, 4), np.uint8), dims=("inline", "crossline", "time"))
     names = ["other", *(f"class {n}" for n in range(254))]
-    with pytest.raises(ValueError, match="254 at most"):
+    with pytest.raises(ValueError, match="at most 254"):
         oc.bodies(codes.assign_attrs(classes=names), min_samples=1)
     assert not len(oc.bodies(codes.assign_attrs(classes=names[:-1]), min_samples=1))
 
@@ -438,7 +438,7 @@ def test_wrong_requests_for_bodies_are_one_line(job, tmp_path, capsys, monkeypat
         (["--top", "salt-dome"], "CLASS=FILE"),
         (["--top", "channel=top.csv"], "choose one of"),
         (["--top", "salt-dome=nowhere.csv"], "No such file"),
-        (["--top", f"salt-dome={tmp_path / 'bad.poi'}"], "lines of x, y, time"),
+        (["--top", f"salt-dome={tmp_path / 'bad.poi'}"], "lines with x, y, time"),
     ]:
         code, _, error = run(capsys, monkeypatch, "bodies", job.path, "-o", out, "--no-fuse", *words)
         assert (code, error.count("\n")) == (2, 1) and remedy in error and not out.exists()

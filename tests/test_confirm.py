@@ -325,7 +325,7 @@ def test_labels_of_files_and_arrays(job, made, tmp_path):
     assert "Salt" not in job.classes and (first == job.classes["salt dome"]).any()
     with pytest.raises(ValueError, match="has no table of classes"):
         job.confirm([LINE], labels=truth.drop_attrs())
-    with pytest.raises(ValueError, match="has nothing on inline 102; of inlines it has 103 to 105"):
+    with pytest.raises(ValueError, match="has no labels on inline 102; its inlines are: 103 to 105"):
         job.confirm([103, LINE], labels=truth.sel(inline=slice(103, None)))
     assert len(job.plan.state.confirmed) == 1
 
@@ -347,7 +347,7 @@ def test_horizons_are_boundaries(job, made, tmp_path):
     below = times >= depth[20:100, None]
     np.testing.assert_array_equal(shown[20:100] == job.classes["salt dome"], below)
     np.testing.assert_array_equal(shown[20:100] == job.classes["other"], ~below)
-    with pytest.raises(ValueError, match="nothing on inline 104"):
+    with pytest.raises(ValueError, match="no labels on inline 104"):
         job.confirm([OTHER], labels=tmp_path / "top.csv", below="salt dome")
 
 
@@ -365,7 +365,7 @@ def test_fault_sticks(job, made, tmp_path):
     far = np.ones_like(on)
     far[25:46] = False
     np.testing.assert_array_equal(codes(job)[far], before[far])
-    with pytest.raises(ValueError, match="nothing on inline 104"):
+    with pytest.raises(ValueError, match="no labels on inline 104"):
         job.confirm([OTHER], labels=tmp_path / "sticks.csv")
 
 

@@ -170,7 +170,7 @@ def test_seg2017_without_patches_is_refused(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"neither seg2017_patches\.npz nor results/imgs"):
         datasets.seg2017_patches(tmp_path)
     monkeypatch.delenv("OUTCROP_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match="set OUTCROP_DATA"):
+    with pytest.raises(FileNotFoundError, match="set the environment variable OUTCROP_DATA"):
         datasets.seg2017_patches()
 
 
@@ -416,7 +416,7 @@ def test_exemplars_show_their_class():
 def test_exemplars_that_cannot_be_found_are_refused():
     """A patch larger than the section and a share that no patch has give clear errors."""
     _, truth = datasets.synthetic((2, 40, 60))
-    with pytest.raises(ValueError, match=r"patches of 99 x 99 .* lower size or count"):
+    with pytest.raises(ValueError, match=r"patch of 99 x 99, .* Lower size or count"):
         datasets.exemplars(truth, 99)
 
 

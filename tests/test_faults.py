@@ -128,7 +128,7 @@ def test_flat_layers_have_no_sticks():
         ({"along": "time"}, "inline, crossline or both"),
         ({"lines": [400]}, "no inline 400"),
         ({"threshold": 1.5}, "between 0 and 1"),
-        ({"along": "both", "lines": [3]}, "inline or crossline"),
+        ({"along": "both", "lines": [3]}, "choose 'inline' or 'crossline'"),
     ],
 )
 def test_wrong_options_are_refused(picked, options, words):

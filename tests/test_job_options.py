@@ -91,7 +91,7 @@ def test_the_same_edit_after_an_undo_counts_again(job):
     after_edit = (job.path / "retrieved.csv").read_text()
     for _ in range(2):
         (job.path / "retrieved.csv").write_text(after_edit)
-        with pytest.warns(UserWarning, match="1 row taken out"):
+        with pytest.warns(UserWarning, match="1 row removed"):
             assert row not in job.retrieve().rows
         job.undo()
         job.retrieve()
@@ -132,7 +132,7 @@ def test_an_edited_table_is_seen_by_label_status_and_export(job, tmp_path):
     assert status["retrieved_edited"] and "retrieve" in status["next"]
     with pytest.warns(UserWarning, match="edited by hand"):
         job.export(tmp_path / "l.zarr")
-    with pytest.warns(UserWarning, match="1 row taken out"):
+    with pytest.warns(UserWarning, match="1 row removed"):
         labels = job.label([104])
     assert job.status()["decisions"]["rejected"] == 1 and not labels["stale"].any()
     assert not job.status()["retrieved_edited"] or job.status()["retrieved_stale"]
@@ -141,7 +141,7 @@ def test_an_edited_table_is_seen_by_label_status_and_export(job, tmp_path):
 def test_the_table_of_a_label_is_published(job):
     """After `label` has applied an edit, the table on disk is the one that the labels were made from."""
     drop_row(job, 1)
-    with pytest.warns(UserWarning, match="1 row taken out"):
+    with pytest.warns(UserWarning, match="1 row removed"):
         job.label([104])
     status = job.status()
     assert not status["retrieved_edited"] and not status["retrieved_stale"]

@@ -215,7 +215,7 @@ def test_refuses_wrong_lines_and_grids(tmp_path):
     """Unknown lines, a grid along both directions, and a store without labels are refused."""
     volume = ramp((40, 70, 60))
     grid = PatchGrid(volume, size=33)
-    with pytest.raises(ValueError, match="inline 99 is not among"):
+    with pytest.raises(ValueError, match="inline 99 cannot be labelled"):
         label_volume(volume, grid, ByAmplitude(), lines=[99])
     with pytest.raises(ValueError, match="make a grid along inline or crossline"):
         label_volume(volume, PatchGrid(volume, size=33, along="both"), ByAmplitude())

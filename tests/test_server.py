@@ -168,6 +168,8 @@ async def pulled(explorer):
         found = await asyncio.wait_for(socket.read_message(), 30)
         parts += found if isinstance(found, str) else ""
     socket.close()
+    while await asyncio.wait_for(socket.read_message(), 30) is not None:  # until it is closed
+        pass
     return parts
 
 

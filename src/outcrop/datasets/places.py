@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from outcrop.words import counted
+
 OTHER = 0.9  # smallest share of the background class `other` in a patch that shows this class
 
 
@@ -63,7 +65,7 @@ def exemplars(
             return found
     short = ", ".join(f"{len(places)} of {name}" for name, places in found.items() if len(places) < count)
     raise ValueError(
-        f"Found only {short}; {count} patches of {height} x {width} are needed for each class, with a share of "
+        f"Found only {short}; each class needs {counted(count, 'patches')} of {height} x {width}, with a share of "
         f"{min_share} of the class ({OTHER} of 'other'). Lower size or count, or min_share (no effect on 'other')."
     )
 

@@ -153,8 +153,8 @@ def _nothing_on(job: "Job", source: Source, line: float, along: str, outline: Ou
     inside = "" if outline is None else " inside the outline"
     if source.what == str(job.path):
         return f"{along} {line:g} has no labels{inside}; run 'outcrop label {job.path} --lines {line:g}' first."
-    have = f"{source.lines.min():g} to {source.lines.max():g}" if len(source.lines) else "none"
-    return f"{source.what} has no labels on {along} {line:g}{inside}; its {along}s are: {have}."
+    ends = [f"{one:g}" for one in dict.fromkeys((source.lines.min(), source.lines.max()))] if len(source.lines) else []
+    return f"{source.what} has no labels on {along} {line:g}{inside}; its {along}s are: {' to '.join(ends) or 'none'}."
 
 
 # ---- sources of labels -----------------------------------------------------------------------------------------
