@@ -1,17 +1,22 @@
-"""Forest of extremely randomised trees, grown by scikit-learn and kept as plain arrays, saved without pickle."""
+"""Forest of extremely randomised trees, which scikit-learn grows; it is stored as plain arrays, without pickle."""
 
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-N_TREES = 60
+from outcrop.parallel import n_cores
+
+N_TREES = 200
 SMALLEST_LEAF = 4  # grid points
 TRIED = 0.2  # share of the features that are tried at each split
 
 
 class Forest(NamedTuple):
-    """Nodes of all trees in one array each, tree after tree; the left child of a leaf is -1."""
+    """Forest of decision trees, stored as arrays of the nodes of all trees, tree after tree.
+
+    The left child of a leaf is -1.
+    """
 
     roots: npt.NDArray[np.int32]  # (n_trees,): first node of every tree
     left: npt.NDArray[np.int32]  # (n_nodes,)
@@ -72,6 +77,7 @@ def grow_forest(
         max_features=TRIED,
         class_weight="balanced",
         random_state=random_state,
+        n_jobs=n_cores(),  # threads; the trees are the same for any number
     )
     trees = [one.tree_ for one in model.fit(features, labels).estimators_]
     roots = np.cumsum([0, *(tree.node_count for tree in trees)])[:-1]
