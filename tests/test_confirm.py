@@ -453,7 +453,7 @@ def test_the_command(made, tmp_path):
     done = shell("label", path, "--lines", "102")
     assert done.returncode == 0, done.stderr
     done = shell("evaluate", path, "--truth", tmp_path / "v.truth.sgy")
-    assert "2 inlines of 3 are confirmed" in done.stdout + done.stderr
+    assert "Confirmed: 2 inlines of 3" in done.stdout + done.stderr
     done = shell("confirm", path, "--lines", "101", "--remove")
     assert done.returncode == 0 and "1 line is confirmed" in done.stdout + done.stderr
     done = shell("decisions", path, "--undo")

@@ -208,7 +208,7 @@ def test_painted_pixels_keep_their_label():
         (lambda p, c: (np.where(p > 0.5, np.nan, p), c), "Patches contain NaN or infinite values"),
         (lambda p, c: (p[:0], c[:0]), r"shape \(0, 12, 12\); give a non-empty stack"),
         (lambda p, c: (p[0], c), r"shape \(12, 12\); give a non-empty stack"),
-        (lambda p, c: (p, ["left"] * 24), r"names 1 classes \(left\); give 2 to 254"),
+        (lambda p, c: (p, ["left"] * 24), r"number of different classes is 1 \(left\); give 2 to 254"),
         (lambda p, c: (p, c[:5]), r"shape \(5,\) for 24 patches; give one class per patch"),
         (lambda p, c: (p, c, np.zeros((2, 2), int)), r"masks has shape \(2, 2\) and patches"),
         (lambda p, c: (p, c, np.full(p.shape, 3)), "masks contains values outside 0 to 2"),

@@ -292,7 +292,7 @@ def shown(tab):
 
 def wait_learnt(tab, strokes):
     """Wait until the mapping has learnt from a number of strokes, and other lines are updated."""
-    done = ["'learning'", "'follow'", "'stale'"]
+    done = ["'learning'", "'again after'", "'stale'"]
     done = " && ".join(f"!m.text.includes({word})" for word in done)
     tab.wait_model("changed", f"m.text.includes('strokes painted: {strokes}') && {done}")
 

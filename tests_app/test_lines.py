@@ -47,7 +47,7 @@ def wait_state(tab, line, state):
 
 def wait_learnt(tab):
     """Wait until the mapping has learnt and all labelled lines are updated."""
-    words = ("learning", "follow", "stale")
+    words = ("learning", "again after", "stale")
     done = " && ".join(f"!m.text.includes('{word}')" for word in words)
     tab.wait_model("changed", f"m.text.includes('labelled') && {done}", timeout=200_000)
 

@@ -267,8 +267,10 @@ def test_verdicts_on_sticks_while_lines_follow(browser, tmp_path):
             tab.click(xs[number][at], ys[number][at])
             tab.wait_model("chosen-stick", "m.data_source.data.xs.length === 1")
             if choice == "reject":  # meanwhile the other lines are updated
-                tab.wait_model("changed", "m.text.includes('follow the stroke')")
-                tab.wait_model("changed", "!m.text.includes('follow') && !m.text.includes('learning')", timeout=200_000)
+                tab.wait_model("changed", "m.text.includes('again after')")
+                tab.wait_model(
+                    "changed", "!m.text.includes('again after') && !m.text.includes('learning')", timeout=200_000
+                )
                 assert tab.model("chosen-stick", "m.data_source.data.xs.length") == 1
             tab.page.get_by_text(verdict).click()
             tab.wait_model("chosen-stick", "m.data_source.data.xs.length === 0")

@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run a command; Ctrl-C during loading prints one line without traceback."""
+    """Run the command line; Ctrl-C while its modules load prints one line and no traceback."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # the encoding of a Windows console may lack a character
             stream.reconfigure(errors="replace")

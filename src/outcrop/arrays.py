@@ -1,4 +1,4 @@
-"""Array namespaces: the type of an array, NumPy or torch, decides which library computes."""
+"""Choose the library that computes, NumPy or torch, from the type of an array; check torch devices."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def as_floats(x: Any) -> tuple[Array, Any]:
 
 
 def is_numpy(xp: Any) -> bool:
-    """Return whether a namespace is that of NumPy."""
+    """Return whether an array-API namespace is that of NumPy."""
     return bool(xp is array_api_compat.numpy)
 
 
@@ -47,12 +47,12 @@ def on_cpu(x: Array) -> bool:
 
 
 def fourier(xp: Any) -> Any:
-    """Return the FFT module of a namespace; for NumPy that of SciPy, which is up to seven times faster."""
+    """Return the FFT module of an array-API namespace; for NumPy it is that of SciPy, up to seven times faster."""
     return scipy.fft if is_numpy(xp) else xp.fft
 
 
 def constant(xp: Any, values: Any, *, like: Array, dtype: Any = None) -> Array:
-    """Convert a NumPy array to a namespace, on the device of `like`."""
+    """Convert a NumPy array to an array of the namespace `xp` on the device of `like`; None keeps its dtype."""
     out = xp.asarray(values, device=array_api_compat.device(like))
     return out if dtype is None else xp.astype(out, dtype, copy=False)
 
@@ -82,7 +82,7 @@ def check_device(name: str | None) -> str | None:
 
 
 def device_list(names: str | None) -> list[str]:
-    """Split the names of torch devices, separated by commas; ``cuda`` means all visible GPUs.
+    """Return the torch devices in a text, separated by commas; ``cuda`` means all visible GPUs, None no device.
 
     Examples
     --------
@@ -97,5 +97,5 @@ def device_list(names: str | None) -> list[str]:
 
 
 def to_numpy(x: Any) -> npt.NDArray[Any]:
-    """Convert any array to NumPy, from any device."""
+    """Convert an array of any library, on any device, to a NumPy array."""
     return np.asarray(array_api_compat.to_device(x, "cpu")) if array_api_compat.is_torch_array(x) else np.asarray(x)

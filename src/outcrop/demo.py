@@ -26,7 +26,7 @@ Seconds = dict[str, float]  # stage -> duration
 def run(
     folder: str | Path, *, shape: Shape = SHAPE, seed: int = 0, mapping: str = DEFAULT_MAPPING, progress: Progress
 ) -> tuple[dict[str, Any], pd.DataFrame, Seconds]:
-    """Make a volume, index it, retrieve from one exemplar per class, label, export, score and report.
+    """Run all steps on a synthetic volume: index, retrieve with one exemplar per class, label, export, score, report.
 
     Parameters
     ----------
@@ -37,18 +37,18 @@ def run(
     seed : int
         Seed of the volume, its exemplars and the mapping.
     mapping : str
-        ``points``, or a name of `MAPPERS`.
+        Mapping that computes the labels: ``points``, or a key of `MAPPERS`.
     progress : callable
-        Called as ``progress(what, done, total)``.
+        Called as ``progress(what, done, total)``: the name of the step, and the numbers of finished and of all parts.
 
     Returns
     -------
     scores : dict
-        From `score_labels`.
+        Scores of the labels, as `score_labels` returns them.
     retrieved : DataFrame
         For each class, its exemplar and the share of retrieved patches that show the class.
     seconds : dict
-        Stage -> duration.
+        Stage -> duration in seconds.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,11 @@ def run(
 def report(
     folder: Path, job: oc.Job, scores: Any, retrieved: pd.DataFrame, shown: dict[str, np.ndarray], seconds: Seconds
 ) -> None:
-    """Write the report page of the demo."""
+    """Write report.html of the demo into a folder.
+
+    `shown` maps each class to an array by rank: 1 if the retrieved patch shows the class, 0 if not, NaN if unknown.
+    `scores`, `retrieved` and `seconds` are the results of `run`.
+    """
     pixels = pd.DataFrame([{key: scores[key] for key in ("MIU", "MIU_without_boundary", "PA", "FWIU", "coverage")}])
     by_class = pd.DataFrame(scores["IU"].items(), columns=["class", "IU"])
     sections = {

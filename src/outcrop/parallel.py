@@ -1,8 +1,8 @@
-"""Run blocks of work in threads or on a Dask cluster: results in order, few blocks in flight, errors name their block.
+"""Run blocks of work in threads or on a Dask cluster, and yield their results in order.
 
-Threads: blocks run in parallel, and inside a block BLAS, OpenMP (torch, scikit-learn) and onnxruntime use one thread
-each. Nested blocks share the cores of their outer block, so there are never more threads than cores. The numba kernels
-of this package are sequential.
+Only a few blocks are in progress at a time, and an error states its block. In threads, blocks run in parallel, and
+inside a block BLAS, OpenMP (torch, scikit-learn) and onnxruntime use one thread each. Nested blocks share the cores of
+their outer block, so there are never more threads than cores. The numba kernels of this package are sequential.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ Progress = Callable[[str, int, int], object]  # ``progress(what, done, total)``;
 
 
 class Where(TypedDict, total=False):
-    """Options about computing resources and progress, the last arguments of many functions.
+    """Keyword arguments for computing resources and progress that many functions take.
 
     ``device`` is a torch device such as ``cuda``; ``client`` a Dask cluster, by default the threads of this process;
     ``workers`` the number of threads, by default one per core; ``memory`` the bytes to use, by default a quarter of the
@@ -58,7 +58,7 @@ def n_cores() -> int:
 
 
 def spans(n: int, size: int) -> list[slice]:
-    """Return consecutive slices of at most `size` that cover `range(n)`.
+    """Return consecutive slices, each of at most `size` elements, that cover `range(n)`.
 
     Examples
     --------
@@ -88,13 +88,13 @@ def memory_budget(text: str | int | None = None) -> int:
 
 
 def _cgroup_limits() -> list[int]:
-    """Return the memory limits of the container in bytes; an empty list without a limit."""
+    """Return the memory limits in bytes of the container of this process; an empty list if it has no limit."""
     texts = [Path(path).read_text().strip() for path in CGROUP_LIMITS if os.path.isfile(path)]
     return [int(text) for text in texts if text.isdecimal()]
 
 
 class _Limit:
-    """The limit on BLAS threads of this process, the number of its holders, and a lock for both."""
+    """State of `one_blas_thread`: the limit on BLAS threads, how many threads need it, and a lock for both."""
 
     lock = threading.RLock()  # reentrant: a generator of `map_blocks` may be closed while this thread holds it
     holders = 0
@@ -103,9 +103,10 @@ class _Limit:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread while any thread of this process is inside; the last one to leave restores the limit.
+    """Limit BLAS and OpenMP to one thread inside this context.
 
-    The number of BLAS threads belongs to the process, that of OpenMP threads to each thread.
+    BLAS has one limit for the whole process: if several threads are inside, the last one that leaves restores it.
+    OpenMP has a limit for each thread.
     """
     with _Limit.lock:
         if not _Limit.holders:
@@ -125,25 +126,28 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _one_thread(kind: str) -> Any:
-    """Limit libraries of a kind, such as BLAS, to one thread; `threadpool_limits` would also restore other kinds."""
+    """Limit the libraries of one kind, ``blas`` or ``openmp``, to one thread, and return the limit.
+
+    `threadpool_limits` is not used, because it would also restore the limits of other kinds.
+    """
     return _libraries(len(sys.modules)).select(user_api=kind).limit(limits=1)
 
 
 @lru_cache(maxsize=1)
 def _libraries(_n_modules: int) -> ThreadpoolController:
-    """Return the libraries that use threads; search again (3 ms) after another module was imported."""
+    """Return the loaded libraries that use threads; the search (3 ms) is repeated if the number of modules changed."""
     return ThreadpoolController()
 
 
 def _any_thread_may_limit() -> None:
-    """Let any thread limit OpenBLAS; newer versions of threadpoolctl allow only the first thread."""
+    """Allow any thread to limit OpenBLAS; newer versions of threadpoolctl allow only the first thread that did."""
     if hasattr(OpenBLASController, "clear_controlling_thread"):
         OpenBLASController.clear_controlling_thread(force=True)
 
 
 @contextlib.contextmanager
 def cluster(*, workers: int | None = None, scheduler: str | None = None, memory: int | None = None) -> Iterator[Any]:
-    """Yield a Dask client; None if no cluster is requested, so that threads of this process are used.
+    """Yield a Dask client; yield None, to use threads of this process, if neither workers nor a scheduler are given.
 
     Parameters
     ----------
@@ -198,7 +202,7 @@ def inference_options() -> Any:
 
 
 class _Here(threading.local):
-    """Settings of the work in this thread."""
+    """Settings of the blocks of work that run in the current thread."""
 
     check: Any = None  # called before every block
     cores: int | None = None  # that the current block may use; None outside of blocks
@@ -228,7 +232,7 @@ def checked(check: Callable[[], object] | None) -> Iterator[None]:
 
 
 def _in_block(function: Work, check: Callable[[], object] | None, cores: int, block: Any) -> Any:
-    """Return the result of one block that may use `cores` cores."""
+    """Call `check`, and return `function(block)`; blocks nested in this block share `cores` cores."""
     before, _here.cores = _here.cores, cores
     try:
         with checked(check):
@@ -251,20 +255,20 @@ def map_blocks(
     """Yield `function(block)` for every block, in order, computed by threads or a Dask cluster.
 
     Each worker gets one BLAS thread, because more make stacks of small matrices up to 90 times slower. At most two
-    blocks per worker are in flight, so memory does not grow with the number of blocks. A call inside a block uses at
-    most that block's share of the cores.
+    blocks per worker are in progress, so memory does not grow with the number of blocks. A call of `map_blocks` inside
+    a block uses at most that block's share of the cores.
 
     Parameters
     ----------
     function : callable
-        Called with one block; should spend its time in code that releases the interpreter lock. It is sent to the
-        workers of a cluster once.
+        Called with one block. For threads, it should spend its time in code that releases the interpreter lock. To a
+        cluster, it is sent once for each worker.
     blocks : iterable
         Arguments of `function`.
     workers : int, optional
-        Number of threads; all cores by default, and at most the number of blocks. With one, the calling thread works.
+        Number of threads: by default one per core, at most the number of blocks. One worker is the calling thread.
     client : distributed.Client, optional
-        A Dask cluster to use instead of threads. Blocks of a lost worker go to another.
+        A Dask cluster to use instead of threads. Blocks of a lost worker are computed by another.
     memory, cost : int, optional
         Bytes that this process may use, and bytes that one block needs; they limit the number of threads.
 
@@ -295,7 +299,7 @@ def map_blocks(
 
 
 def _map_on(client: Any, function: Work, blocks: Iterable[Any]) -> Iterator[Any]:
-    """Yield the results of the blocks from the workers of a cluster."""
+    """Yield `function(block)` for every block, in order, computed by the workers of a Dask cluster."""
     n_workers = max(1, sum(client.nthreads().values()))
     # As the result of a task, the function is sent once to each worker, and sent again after a worker was lost.
     work = client.submit(lambda: function, pure=False)
@@ -303,13 +307,16 @@ def _map_on(client: Any, function: Work, blocks: Iterable[Any]) -> Iterator[Any]
 
 
 def _call(function: Work, block: Any) -> Any:
-    """Return the result of one block on a worker; a machine has one worker per core."""
+    """Return `function(block)` on a worker of a cluster; it may use one core, because each core has a worker."""
     with one_blas_thread():
         return _in_block(function, None, 1, block)
 
 
 def _in_order(submit: Work, blocks: Iterable[Any], most: int) -> Iterator[Any]:
-    """Yield the results of submitted blocks in order, with at most `most` in flight; errors name the block."""
+    """Submit blocks, at most `most` at a time, and yield their results in order; an error states its block.
+
+    `submit` starts the work on a block and returns a future.
+    """
     pending: deque[tuple[Any, Any]] = deque()
     blocks = iter(blocks)
     try:

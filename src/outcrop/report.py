@@ -1,4 +1,4 @@
-"""Write a self-contained HTML page with the pictures, tables and parameters of a run."""
+"""Write reports: HTML files that contain the pictures, tables and parameters of a run."""
 
 import base64
 import datetime
@@ -44,7 +44,9 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid #dde3ea; }
 
 
 def write_report(path: str | Path, *, title: str, sections: Mapping[str, Any]) -> None:
-    """Write one self-contained HTML page atomically.
+    """Write a report as one HTML file that contains all its pictures.
+
+    An existing file is replaced only after the new file is complete.
 
     Parameters
     ----------
@@ -110,7 +112,7 @@ def _version(package: str) -> str | None:
 
 
 def _render(item: Any) -> str:
-    """Return the HTML of one item of a section."""
+    """Return the HTML of one item of a section: a text, table, dict of parameters, or picture."""
     if isinstance(item, pd.DataFrame):
         return _table(item)
     if isinstance(item, Mapping):
@@ -127,7 +129,7 @@ def _render(item: Any) -> str:
 
 
 def _table(frame: pd.DataFrame) -> str:
-    """Return the HTML of a DataFrame, numbers aligned right; an unnamed index that only counts rows is hidden."""
+    """Return the HTML of a DataFrame, numbers aligned right; an unnamed index of row numbers is left out."""
     if frame.index.name is not None or not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index()
     numeric = [pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind) for kind in frame.dtypes]
@@ -142,7 +144,10 @@ def _table(frame: pd.DataFrame) -> str:
 
 
 def _column(values: pd.Series) -> list[str]:
-    """Return the cells of a column; fractions below 1000 have three decimals, so that decimal points are aligned."""
+    """Return the texts of the cells of a table column.
+
+    Fractions below 1000 have three decimals, so that their decimal points are aligned.
+    """
     if values.dtype.kind == "f" and (values.dropna() % 1 != 0).any() and values.abs().max() < 1000:
         return ["–" if value != value else f"{value:.3f}" for value in values]
     return [_text(value) for value in values]
@@ -167,7 +172,7 @@ def _text(value: Any) -> str:
 
 
 def _flat(mapping: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield names and values of nested parameters: ``{"index": {"size": 99}}`` gives ``index.size``."""
+    """Yield the name and value of every nested parameter: ``{"index": {"size": 99}}`` yields ``("index.size", 99)``."""
     for name, value in mapping.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name}.")
@@ -176,7 +181,7 @@ def _flat(mapping: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
 
 
 def _picture(picture: Any) -> tuple[str, bytes, str]:
-    """Return the type and bytes of a figure, axes or picture file, and its width as an HTML attribute."""
+    """Return the media type and bytes of a figure, axes or picture file, and its width as an HTML attribute."""
     if isinstance(picture, Path):
         if picture.suffix.lower() not in PICTURES:
             raise ValueError(f"{picture} is not a picture for a report; give a file of type {', '.join(PICTURES)}.")

@@ -38,7 +38,7 @@ class Net:
         self.module, self.classes_ = module, list(classes)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the metadata and the weights of the net, from which its digest is made."""
+        """Return the metadata of the net and its weights (name -> array), from which its digest is computed."""
         arrays = {name: value.cpu().numpy() for name, value in self.module.state_dict().items()}
         return {"kind": type(self).__name__, "classes": self.classes_}, arrays
 
@@ -53,7 +53,10 @@ class Net:
             return np.asarray(_forward(self.module, images).softmax(1).movedim(1, -1).cpu())
 
     def votes(self, section: npt.ArrayLike, line: float | None = None) -> np.ndarray:
-        """Return class probabilities, shape (n_traces, n_samples, n_classes), of a section (n_samples, n_traces)."""
+        """Return class probabilities, shape (n_traces, n_samples, n_classes), of a section (n_samples, n_traces).
+
+        The amplitudes of the section are scaled to [0, 1]. The line number `line` is not used.
+        """
         probabilities: np.ndarray = self.scores(np.asarray(section)[None])[0]
         return probabilities.swapaxes(0, 1)
 
@@ -67,7 +70,7 @@ def train(
     device: str | None = None,
     progress: Progress | None = None,
 ) -> Net:
-    """Train a small U-Net on a training set; an interrupted run is resumed from its file.
+    """Train a small U-Net on a training set; an interrupted run is resumed from its file of weights.
 
     Parameters
     ----------
@@ -78,7 +81,7 @@ def train(
     epochs : int, optional
         Number of passes over all patches; by default enough for 12,000 patches in total.
     seed : int
-        Seed of the initial weights, and of the order and augmentation of patches.
+        Random seed of the initial weights, and of the order and the random changes of patches.
     device : str, optional
         A torch device; by default ``cuda`` if available.
     progress : callable, optional
@@ -125,6 +128,7 @@ def train_on_arrays(
     masks : int array, shape (n, height, width)
         Label of every pixel: ``i + 1`` for ``classes[i]``; pixels with 0 are ignored.
     classes : sequence of str
+        Names of the classes.
     weights : array, shape (n, height, width), optional
         Weight of every pixel, between 0 and 1; 1 by default.
     epochs, seed, device
@@ -149,7 +153,7 @@ def train_on_arrays(
 
 
 def open_net(path: str | Path, *, device: str = "cpu") -> Net:
-    """Open a net that `train` wrote."""
+    """Open a trained net from the file of weights that `train` wrote."""
     _torch()
     about = _about(path)
     if about is None:
@@ -160,7 +164,7 @@ def open_net(path: str | Path, *, device: str = "cpu") -> Net:
 
 
 def _torch() -> Any:
-    """Return torch; ImportError with the remedy if torch or monai is missing."""
+    """Return the module torch; raise ImportError with the install command if torch or monai is missing."""
     try:
         import monai  # noqa: F401
         import torch
@@ -170,7 +174,7 @@ def _torch() -> Any:
 
 
 def _begin(n_classes: int, seed: int, device: str | None) -> "tuple[torch.nn.Module, torch.optim.Optimizer]":
-    """Return a U-Net with the initial weights of a seed, and its optimiser."""
+    """Return a U-Net whose random initial weights depend on `seed`, and its optimiser."""
     import torch
 
     torch.manual_seed(seed)
@@ -179,7 +183,10 @@ def _begin(n_classes: int, seed: int, device: str | None) -> "tuple[torch.nn.Mod
 
 
 def _unet(n_classes: int) -> "torch.nn.Module":
-    """Return a U-Net of four scales; its batch normalisation is the same for patches and whole sections."""
+    """Return an untrained U-Net with four scales.
+
+    It has batch normalisation, so that a trained net treats patches and whole sections equally.
+    """
     from monai.networks.nets.unet import UNet
 
     strides = (2,) * (len(CHANNELS) - 1)
@@ -187,7 +194,7 @@ def _unet(n_classes: int) -> "torch.nn.Module":
 
 
 def _to(module: "torch.nn.Module", device: str) -> "torch.nn.Module":
-    """Move a net to a device; ValueError with the remedy if the device cannot be used."""
+    """Move a net to a torch device and return it; raise ValueError if the device cannot be used."""
     try:
         return module.to(device)
     except (RuntimeError, AssertionError) as error:
@@ -195,7 +202,10 @@ def _to(module: "torch.nn.Module", device: str) -> "torch.nn.Module":
 
 
 def _forward(module: "torch.nn.Module", images: "torch.Tensor") -> "torch.Tensor":
-    """Return the scores of images; they are padded so that the net can halve height and width repeatedly."""
+    """Return the scores of images before softmax, shape (n, n_classes, height, width).
+
+    Images are padded for the net, which halves height and width repeatedly; scores of the padding are removed.
+    """
     from torch.nn.functional import pad
 
     height, width = images.shape[-2:]
@@ -207,7 +217,7 @@ def _forward(module: "torch.nn.Module", images: "torch.Tensor") -> "torch.Tensor
 def _epoch(
     module: "torch.nn.Module", optimizer: "torch.optim.Optimizer", data: Any, seed: int, epoch: int, epochs: int
 ) -> float:
-    """Train on every patch once, with random mirroring, polarity and gain; return the mean loss."""
+    """Train on every patch once, with random mirroring, polarity and gain; return the weighted mean loss."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -237,7 +247,7 @@ def _epoch(
 def _save(
     path: str | Path, about: Any, module: "torch.nn.Module", optimizer: "torch.optim.Optimizer", epochs: int
 ) -> None:
-    """Write the weights and the state of the optimiser as plain arrays."""
+    """Write an .npz file: weights, state of the optimiser, training options `about`, and number of finished epochs."""
     from outcrop.storage.workspace import whole_file
 
     arrays = {f"net/{name}": value.cpu().numpy() for name, value in module.state_dict().items()}
@@ -259,7 +269,10 @@ def _about(path: str | Path) -> Any:
 def _resume(
     path: str | Path, about: Any, module: "torch.nn.Module", optimizer: "torch.optim.Optimizer | None" = None
 ) -> int:
-    """Load weights from a file if it has the same training options; return the number of finished epochs."""
+    """Load weights, and the state of the optimiser, from a file; return the number of finished epochs.
+
+    If the file is missing or has other training options than `about`, nothing is loaded and 0 is returned.
+    """
     import torch
 
     if _about(path) != json.loads(json.dumps(about)):

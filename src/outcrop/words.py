@@ -6,7 +6,7 @@ SINGULAR = {"are": "is", "have": "has", "were": "was", "lie": "lies", "follow": 
 
 
 def counted(n: int, things: str, verb: str = "") -> str:
-    """Return a number, a noun and a verb for a message; give noun and verb in the plural.
+    """Return a number, a noun and a verb for a message; `things` and `verb` are given in the plural.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The warnings that the command line prints, for display on the page in the panel that they concern."""
+"""The warnings that the command line prints, for display on the page; each panel shows those about its subject."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ class PageAdvice:
     Parameters
     ----------
     session : Session
+        The open job with its tasks.
     """
 
     def __init__(self, session: "Session") -> None:
@@ -40,11 +41,11 @@ class PageAdvice:
         return list(dict.fromkeys([*self._first_notes, *self.job.notes[self._n_settled :]]))
 
     def forget_notes(self) -> None:
-        """Drop the notes about the last decision, before the next one."""
+        """Clear the notes about the last decision; called before the next decision is made."""
         self._n_settled = len(self.job.notes)
 
     def background(self) -> list[str]:
-        """Return a warning, as a list, if the job needs a background class and has none."""
+        """Return a list with one warning if the job needs a background class and has none, otherwise an empty list."""
         plan = self.job.plan
         if plan.background is not None or not plan.by_points or plan.mapper_key is None:
             return []
@@ -61,7 +62,10 @@ class PageAdvice:
         return [*self.background(), *(hints.look_alikes(plan, mapper) if known else [])]
 
     def section(self, line: float | None) -> list[str]:
-        """Return warnings about classes that cover nothing or most of a labelled line, given by its number."""
+        """Return warnings about classes that cover almost nothing or most of a line.
+
+        `line` is a line number. The list is empty if `line` is None or the line is not labelled.
+        """
         codes = None if line is None else self.session.labelling.codes(line)
         if codes is None:
             return []
@@ -69,7 +73,7 @@ class PageAdvice:
         return hints.section_coverage(plan, [codes], f"{DIRECTIONS[plan.along]} {line:g}")
 
     def retrieved(self) -> list[str]:
-        """Return warnings about the retrieved patches."""
+        """Return warnings about the retrieved patches; the list is empty while a thread still checks the patches."""
         search = self.session.search
         if search.weak is None:
             return []
@@ -93,7 +97,7 @@ class PageAdvice:
         return [*notes, *unmatched_classes(scored or (), names, known, EXPERT)]
 
     def _known_mapper(self) -> Any:
-        """Return the mapper of the present decisions; while a thread loads it, return the previous mapper."""
+        """Return the mapper fitted to the present decisions; while a thread loads it, the previous mapper or None."""
         key = self.job.plan.mapper_key
         if key is None:
             return None
@@ -106,7 +110,7 @@ class PageAdvice:
             self._latest.request()
 
     def _wanted(self) -> tuple[Any, ...]:
-        """Return what identifies the mapper, the labels and the search that the warnings are about."""
+        """Return a tuple that changes when the mapper, the labels or the retrieved patches change."""
         return self.job.plan.mapper_key, self.job.labels_written(), self.session.search.key
 
     def _look(self) -> None:

@@ -13,18 +13,19 @@ QUESTIONS = 30  # number of questions of an audit, and of every extension
 
 
 class Audits:
-    """The audit of a session; it continues if the tab that started it is closed.
+    """The audit of a session; it continues if the browser tab that started it is closed.
 
     Parameters
     ----------
     session : Session
+        The open job with its tasks.
 
     Attributes
     ----------
     audit : Audit or None
-        The audit in progress.
+        The audit in progress; None if no audit is open.
     clicks : int
-        Number of requested questions.
+        Number of questions that the interpreter requested.
     """
 
     def __init__(self, session: "Session") -> None:
@@ -35,7 +36,15 @@ class Audits:
         self._current = Last()
 
     def start(self, of: str, clicks: int = QUESTIONS) -> Task:
-        """Draw questions in a thread: about retrieved patches (`of` "patches") or labelled samples ("samples")."""
+        """Start an audit: draw random questions in a thread.
+
+        Parameters
+        ----------
+        of : {"patches", "samples"}
+            Whether the questions are about retrieved patches or about labelled samples.
+        clicks : int
+            Number of questions.
+        """
         if of == "patches" and not (self.job.plan.queries and self.job.indexed):
             raise ValueError("No patches are retrieved yet; find similar patches first (step 1).")
         if of == "samples" and all(self.job.labelled.values()):
@@ -51,7 +60,7 @@ class Audits:
         return self.session.work.start("drawing questions", draw)
 
     def more(self) -> None:
-        """Add `QUESTIONS` further questions; answers are kept."""
+        """Extend the audit by `QUESTIONS` questions; the answers given so far are kept."""
         if self.audit is not None:
             self.start(self.audit.of, self.clicks + QUESTIONS)
 
@@ -73,10 +82,16 @@ class Audits:
         return {name: self.job.plan.firsts.get(name) for name in audit.population.classes}
 
     def answer(self, number: int, answer: str, really: str | None = None) -> None:
-        """Answer a question with "yes", "no" or "unknown"; for a sample, `really` is its true class."""
+        """Record the answer to a question: "yes", "no" or "unknown".
+
+        `number` is the number of the question. For a wrong sample, `really` can name its true class; the answer then
+        counts as "no".
+        """
         if answer not in ANSWERS:
             raise ValueError(f"{answer!r} is not an answer; choose {', '.join(ANSWERS)}.")
-        if self.audit is None or not self.is_current(self.audit):
+        if self.audit is None:
+            raise ValueError("No question is open; draw questions first.")
+        if not self.is_current(self.audit):
             raise ValueError(
                 "The patches or labels changed since these questions were drawn; draw the questions again."
             )

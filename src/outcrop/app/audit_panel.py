@@ -1,4 +1,4 @@
-"""Audit on the page: the interpreter judges random patches or labelled samples, which gives the share of right ones."""
+"""The audit on the page: the interpreter judges random patches or labels, to estimate the share that is right."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ TABLE = "width:100%; border-collapse:collapse; font-size:12px; font-variant-nume
 
 
 class AuditPanel(Panel):
-    """The audit: one question at a time, and a table of the shares of right patches or labels.
+    """The panel of an audit: one question at a time, and a table of the shares of right patches or labels.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ class AuditPanel(Panel):
         self.more = self.button(f"{QUESTIONS} more", self._on_more, "audit-more")
         self.close = self.button("Close", self.audits.close, "audit-close")
         self.actions = [ask, self.more]
-        self.what = hint("Judge random patches, or random samples of the labels.")
+        self.what = hint("Judge random retrieved patches or labelled samples, to estimate the share that is right.")
         self.question = Question(self._on_question, **WIDE)
         self.note, self.table = note("audit-note", **SMALL), note("audit-table")
 
     def layout(self) -> Any:
-        """Return the parts of the panel, arranged."""
+        """Return the widgets of the panel, arranged in a column."""
         chosen = pn.FlexBox(self.subject, *self.actions, self.close)
         column = [heading("How good is it?"), self.what, chosen, self.question, self.note, self.table]
         return pn.Column(*column, **WIDE)
@@ -74,7 +74,7 @@ class AuditPanel(Panel):
 
     @guarded
     def show(self) -> None:
-        """Update the panel to the answers."""
+        """Update the question shown, the number of answers, and the table of estimates."""
         self._shown.get((self.audits.audit, self.job.plan, self.number), self._show)
 
     def _show(self) -> None:
@@ -95,7 +95,10 @@ class AuditPanel(Panel):
         self.table.text = table_text(audit.estimates, samples=audit.of == "samples", palette=self.job.palette)
 
     def _item(self, audit: Audit, questions: pd.DataFrame, number: int | None, current: bool) -> dict[str, Any]:
-        """Return the content of `Question` for one question; without a picture if all questions are answered."""
+        """Return the values that the component `Question` shows.
+
+        `number` is the number of the question, or None if all questions are answered; then no picture is shown.
+        """
         if number is None:
             return {"number": len(questions) + 1}
         row, palette = questions.loc[number], self.job.palette
@@ -110,7 +113,11 @@ class AuditPanel(Panel):
 
 
 def drawn(audit: Audit, number: int) -> dict[str, Any]:
-    """Return the picture of a question, its width and height, and the box of the patch or sample in the picture."""
+    """Return the picture of an audit question, and the box of its patch or sample in the picture.
+
+    The keys are ``src`` (data URL of the picture), ``width`` and ``height`` in pixels, and ``box``: [top, left, height,
+    width] in pixels. One pixel is one sample of one trace.
+    """
     amplitudes, box = audit.picture(number)
     codes = np.round(255 * np.clip(np.nan_to_num(amplitudes, nan=0.5), 0, 1)).astype(np.uint8)
     height, width = codes.shape
@@ -118,7 +125,10 @@ def drawn(audit: Audit, number: int) -> dict[str, Any]:
 
 
 def notes(audit: Audit, answered: int, total: int, *, current: bool) -> Iterator[str]:
-    """Yield notes in HTML: the number of answered questions, and the number of older answers that do not count."""
+    """Yield notes about an audit as HTML: the number of answers, and which questions or answers are out of date.
+
+    `current` is False if the patches or labels changed after the questions were drawn.
+    """
     yield f"<b>{answered} of {total} answered</b>"
     things = "patches" if audit.of == "patches" else "labels"
     if not current:
@@ -128,7 +138,17 @@ def notes(audit: Audit, answered: int, total: int, *, current: bool) -> Iterator
 
 
 def table_text(estimates: pd.DataFrame, *, samples: bool, palette: dict[str, str]) -> str:
-    """Return an HTML table of the share of right patches or labels per class, with intervals."""
+    """Return an HTML table of the estimated share of right patches or labels of each class, with intervals.
+
+    Parameters
+    ----------
+    estimates : DataFrame
+        As `Audit.estimates`.
+    samples : bool
+        Whether labelled samples were judged; otherwise retrieved patches.
+    palette : dict
+        Class -> colour.
+    """
     iou = samples and "IoU" in estimates
     heads = ["class", "right" if samples else "purity", *(["IoU"] if iou else []), "yes", "no", "?"]
     rows = []
@@ -148,14 +168,14 @@ def table_text(estimates: pd.DataFrame, *, samples: bool, palette: dict[str, str
 
 
 def table_cells(cells: Sequence[str], tag: str) -> str:
-    """Return the HTML cells of a table row; the first cell is aligned left, the others right."""
+    """Return the HTML cells of a table row; `tag` is "td" or "th". The first cell is aligned left, the others right."""
     sides = ["left", *["right"] * (len(cells) - 1)]
     style = "padding:2px 4px; font-weight:inherit; text-align"
     return "".join(f"<{tag} style='{style}:{side}'>{cell}</{tag}>" for cell, side in zip(cells, sides, strict=True))
 
 
 def interval_text(share: float, low: float, high: float) -> str:
-    """Return a share with its interval as a text in percent; a hyphen if the share is unknown.
+    """Return a share (0 to 1) with its interval as a text in percent; a hyphen if the share is unknown (NaN).
 
     Examples
     --------

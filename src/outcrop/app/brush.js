@@ -120,7 +120,7 @@ const drop = () => {
 
 const unfinished = ({ tool, title, points }) => {
   const corners = `${points.length} corner${points.length === 1 ? "" : "s"}`;
-  tell(`${NAMES[tool]} on ${title} is not finished (${corners}): Enter ends it, Esc drops it, Ctrl+Z its last corner.`);
+  tell(`${NAMES[tool]} on ${title} is not finished (${corners}): Enter ends it, Esc discards it, Ctrl+Z removes its last corner.`);
 };
 
 const drop_corner = () => {

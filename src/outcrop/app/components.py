@@ -32,11 +32,12 @@ Widget = TypeVar("Widget")
 
 
 class Part:
-    """A part of the page; an action that fails shows its error, and the page stays usable.
+    """Base class of the parts of the page; if an action fails, the page shows the error and stays usable.
 
     Parameters
     ----------
     session : Session
+        The open job with its tasks.
     say : callable
         Called as ``say(text, wrong=False)``; shows a line of text to the interpreter, as an error if `wrong` is true.
     """
@@ -54,7 +55,7 @@ class Part:
             self.say(str(error) or type(error).__name__, wrong=True)
 
     def button(self, label: str, action: Callable[[], object], name: str, **options: Any) -> Any:
-        """Return a button that calls an action when it is clicked."""
+        """Return a button that calls an action when it is clicked; scripts in the browser find it by its name."""
         if options.get("button_type") == "primary":
             options["stylesheets"] = [PRIMARY]
         one = Button(label=label, name=name, **options)
@@ -78,7 +79,7 @@ def guarded(method: Method) -> Method:
 
 
 class Talking:
-    """A component whose script in the browser sends messages to a handler in Python."""
+    """Base class of components whose script in the browser sends messages to a handler in Python."""
 
     def __init__(self, handle: Callable[[Message], object], **options: Any) -> None:
         self._handle = handle
@@ -95,8 +96,8 @@ class Talking:
 class Cards(Talking, JSComponent):
     """A grid of thumbnails with buttons and shortcut keys."""
 
-    items = param.List(doc="key (id), src, title, note, colour, state, hint of every card")
-    actions = param.List(doc="verb, sign and hint of every button")
+    items = param.List(doc="a dict for every card, as made by `card`")
+    actions = param.List(doc="(verb sent to the handler, text, tooltip) of every button")
     keys = param.Dict(default={}, doc="key on the keyboard -> verb")
     several = param.Boolean(default=False, doc="whether Shift chooses several cards, for one button or key")
     _esm = HERE / "cards.js"
@@ -104,7 +105,7 @@ class Cards(Talking, JSComponent):
 
 
 class Classes(Talking, JSComponent):
-    """The list of classes."""
+    """The list of classes, in which the interpreter adds, chooses, renames, recolours and removes classes."""
 
     items = param.List(doc="name, colour and note of every class")
     selected = param.String()
@@ -115,7 +116,7 @@ class Classes(Talking, JSComponent):
 
 
 class Legend(Talking, JSComponent):
-    """The classes of a section, with buttons that hide them."""
+    """The legend of a section: a button for each class hides or shows the labels of the class."""
 
     items = param.List(doc="name, colour, share, key (on the keyboard) and hidden of every class")
     _esm = HERE / "legend.js"
@@ -123,7 +124,7 @@ class Legend(Talking, JSComponent):
 
 
 class Layers(Talking, JSComponent):
-    """The layers over the section."""
+    """The controls of the layers over the section, such as labels and fault sticks: visibility and opacity."""
 
     items = param.List(doc="name, renderers, shown, opacity, key (on the keyboard) of every layer; sticks: likelihood")
     likelihoods = param.List(doc="ends of the slider for the minimum likelihood of sticks")
@@ -157,7 +158,7 @@ class Ask(Talking, JSComponent):
 
 
 class Connection(Talking, JSComponent):
-    """Sends strokes to the server, and shows a banner when the server does not answer."""
+    """A component that sends strokes to the server, and shows a banner when the server does not answer."""
 
     beat = param.Integer(default=0, doc="increases while the server runs")
     stored = param.List(doc="ids of the last strokes that the server stored")
@@ -165,7 +166,7 @@ class Connection(Talking, JSComponent):
 
 
 class Splitter(JSComponent):
-    """The border between the section and the panel, which resizes and folds the panel."""
+    """The movable border between the section and the panel; it resizes or folds the panel."""
 
     panel = param.Integer(default=0, doc="width of the panel in pixels, 0 for the default")
     folded = param.Boolean(default=False)
@@ -174,29 +175,41 @@ class Splitter(JSComponent):
 
 
 class Keys(Talking, JSComponent):
-    """Keys of the keyboard that work anywhere on the page."""
+    """Shortcut keys that work anywhere on the page."""
 
     help = param.Integer(default=0, doc="number of times the list of keys was requested")
     _esm = HERE / "keys.js"
 
 
 def script(name: str, **arguments: Any) -> Any:
-    """Return a callback that runs the JavaScript file of that name in this folder."""
+    """Return a Bokeh callback that runs the script ``NAME.js`` of this folder; `arguments` are its variables."""
     return CustomJS(args=arguments, code=(HERE / f"{name}.js").read_text(encoding="utf-8"))
 
 
 def card(key: object, picture: str, title: str, colour: str, **more: str) -> dict[str, str]:
-    """Return an item of `Cards`; `more` can hold note, state ("accepted" or "rejected") and hint."""
+    """Return a dict that describes one card of `Cards`.
+
+    Parameters
+    ----------
+    key : object
+        Identifier of the card, which messages to the handler contain.
+    picture : str
+        Data URL of the thumbnail.
+    title, colour : str
+        Text under the thumbnail, and colour of the frame.
+    more : str
+        Optional entries: ``note`` (second line), ``state`` ("accepted" or "rejected") and ``hint`` (tooltip).
+    """
     return {"key": str(key), "src": picture, "title": title, "colour": colour, **more}
 
 
 def note(name: str, **options: Any) -> Any:
-    """Return an empty text widget."""
+    """Return an empty text widget as wide as its column; scripts in the browser find it by its name."""
     return Div(text="", name=name, **WIDE, **options)
 
 
 def warnings(name: str) -> Any:
-    """Return an empty text widget for `warn`."""
+    """Return a hidden, empty text widget, in which `warn` shows warnings."""
     return Div(text="", name=name, visible=False, styles={"font-size": "12.5px"}, **WIDE)
 
 
@@ -208,17 +221,17 @@ def warn(place: Any, texts: Sequence[str]) -> None:
 
 
 def scrolled(*parts: Any) -> Any:
-    """Return the parts of a step in a column with a scroll bar."""
+    """Return a column with a scroll bar that contains the given widgets."""
     return pn.Column(*parts, scroll="y-auto", **BOTH)
 
 
 def hint(text: str) -> Any:
-    """Return a line with instructions."""
+    """Return a text widget with instructions for the interpreter, in small grey letters."""
     return Div(text=escape(text), styles={"color": "#667", "font-size": "12px"}, **WIDE)
 
 
 def heading(text: str) -> Any:
-    """Return a small heading."""
+    """Return a text widget with a small bold heading."""
     return Div(text=f"<b>{escape(text)}</b>", styles={"font-size": "13px", "margin-top": "6px"})
 
 
@@ -233,7 +246,7 @@ def escape(text: object) -> str:
 
 
 def thumbnail(codes: Codes) -> str:
-    """Return an 8-bit picture as a data URL."""
+    """Return an 8-bit grey picture as a data URL of a PNG image."""
     from PIL import Image
 
     out = io.BytesIO()

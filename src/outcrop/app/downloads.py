@@ -13,14 +13,14 @@ WAY = r"/download/([^/]+)/([^/]+)"
 
 
 def downloads_of(job: Path) -> dict[str, Path]:
-    """Return name -> path of each file or folder of a job that can be downloaded: exports, tables and pictures."""
+    """Return the exports, tables and pictures of a job folder that can be downloaded, as a dict from name to path."""
     found = [path for pattern in TABLES for path in job.glob(pattern) if path.is_file()]
     found += (job / "export").glob("[!.]*")
     return {name_of(path): path for path in sorted(found)}
 
 
 def name_of(path: Path) -> str:
-    """Return the name of a download: the name of the file, or the name of the folder with ``.zip``."""
+    """Return the name under which a file or folder is downloaded; the name of a folder gets the ending ``.zip``."""
     return f"{path.name}.zip" if path.is_dir() else path.name
 
 
@@ -36,7 +36,7 @@ class Sink:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing."""
+        """Do nothing; `zipfile` requires that a file object has this method."""
 
     def take(self) -> bytes:
         """Return the bytes written since the last call."""
@@ -45,7 +45,7 @@ class Sink:
 
 
 def chunks(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file, or of a zip file of all files in a folder."""
+    """Yield the bytes of a file in pieces; a folder is packed into one zip file."""
     if path.is_file():
         with path.open("rb") as file:
             while data := file.read(CHUNK):
@@ -63,14 +63,14 @@ def chunks(path: Path) -> Iterator[bytes]:
 
 
 class Download(RequestHandler):
-    """Answer with a file that the page of an open job offers; any other name gives error 404."""
+    """Handler of download requests: sends a file that the page of an open job offers; other names give error 404."""
 
     def initialize(self, desk: Any) -> None:
         """Store the `Desk` of the server, which holds the open jobs."""
         self._desk = desk
 
     async def get(self, job: str, name: str) -> None:
-        """Send the download of a name from a job."""
+        """Send the file `name`, or a folder as a zip file, of the open job `job`."""
         session = self._desk.sessions.get(job)
         path = downloads_of(session.path).get(name) if session else None
         if path is None:

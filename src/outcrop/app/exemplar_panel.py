@@ -51,7 +51,7 @@ class ExemplarPanel(Panel):
         self.actions = [self.button("Find similar patches", find, "find", button_type="primary")]
 
     def layout(self, *below: Any) -> Any:
-        """Return the parts of the panel, arranged above other panels."""
+        """Return the widgets of the panel in a column, above the widgets `below`."""
         what = hint(
             "Choose or add a class, then click on the section to place an exemplar (a box); drag the box to move it. A "
             "double click on a name renames the class. "
@@ -91,7 +91,7 @@ class ExemplarPanel(Panel):
         self.session.decide(self.job.remove_class, self.job.plan.names[message["key"]])
 
     def choose(self, name: str) -> None:
-        """Choose a class, and select the tool that places exemplars."""
+        """Choose the class of the next exemplars, and select the tool that places exemplars."""
         self.viewer.choose(name)
         self.viewer.take(PLACE)
         self.show()
@@ -108,7 +108,7 @@ class ExemplarPanel(Panel):
         return ",".join(map(str, self.survey.size))
 
     def _show_size(self) -> None:
-        """Show the size of a patch."""
+        """Show the patch size in the text field, and as a sentence with its height in ms or m below the field."""
         survey, unit = self.survey, sample_unit(self.survey.volume)
         height, width = survey.size
         extent = f" ({height * abs(survey.axes[2].step):g} {unit})" if unit else ""
@@ -125,7 +125,7 @@ class ExemplarPanel(Panel):
             self.viewer.jump(places[message["key"]])
 
     def show(self) -> None:
-        """Update the panel after decisions."""
+        """Update the classes, the exemplars, the patch size and the warnings after a decision."""
         self._show_size()
         self.show_warnings()
         palette, exemplars = self.job.palette, self.job.exemplars

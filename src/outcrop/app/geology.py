@@ -26,7 +26,7 @@ ALL = "all faults"  # in place of the sticks of one class
 
 
 class Picked(NamedTuple):
-    """Sticks picked for sections, and the inputs that they were picked from."""
+    """Fault sticks picked for sections, and the inputs of the picking; other inputs make the sticks out of date."""
 
     key: Any  # inputs: classes, lines, plan of the job, and the stores of the labels of the lines
     sticks: pd.DataFrame
@@ -35,7 +35,7 @@ class Picked(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """Sticks on the section in view with the traces that are drawn, and the same for rejected sticks."""
+    """Fault sticks on the section in view, and the lines drawn for them; rejected sticks are kept separately."""
 
     sticks: pd.DataFrame
     traces: list[FaultTrace]
@@ -50,13 +50,14 @@ class Geology:
     Parameters
     ----------
     session : Session
+        The open job with its tasks.
 
     Attributes
     ----------
     of : str
-        Class whose sticks are shown, or `ALL`.
+        Class whose sticks are shown, or `ALL` ("all faults").
     picking : bool
-        Whether the sticks of a section are being picked.
+        Whether a thread is picking the sticks of the section in view.
     """
 
     def __init__(self, session: "Session") -> None:
@@ -76,20 +77,26 @@ class Geology:
     # ---- sticks -----------------------------------------------------------------------------------------------------
 
     def choices(self) -> list[str]:
-        """Return the choices of sticks: every class, and `ALL`. If the chosen class was removed, choose `ALL`."""
+        """Return the sets of sticks that can be shown: the name of every class, and `ALL`.
+
+        If the class that was chosen was removed, `ALL` is chosen instead.
+        """
         names = list(self.job.palette)
         if self.of not in (ALL, *names):
             self.of = ALL
         return [*names, ALL]
 
     def choose(self, name: str) -> None:
-        """Show the sticks of a class, or all sticks."""
+        """Show the sticks of the class `name`, or all sticks if `name` is `ALL`."""
         self.of = name
         self.session.view.keep(**{"sticks-of": name})
         self.session.tell("geology")
 
     def shown(self, direction: int, position: int) -> Shown:
-        """Return the sticks on a section; while a thread picks the sticks, return older sticks or none."""
+        """Return the fault sticks on a section, given by its direction and position.
+
+        While a thread picks the sticks, return the sticks that were picked before, or none.
+        """
         key, across = self._key(direction, position), direction != self.survey.along
         picked = self._picked.get(across)
         if picked is None or picked.key != key:
@@ -105,9 +112,9 @@ class Geology:
         return Shown(picked.sticks, traces[0], picked.rejected, traces[1], picked.note)
 
     def _key(self, direction: int, position: int) -> tuple[Any, ...]:
-        """Return the inputs of the sticks of a section: classes, line numbers, plan, and stores of labels.
+        """Return a tuple of the inputs of the sticks of a section: classes, line numbers, plan of the job, and labels.
 
-        The line numbers are that of the section or, for a section across the lines, those of all picked lines. Labels
+        A section along the lines depends on one line; a section across the lines depends on all picked lines. Labels
         of other lines are not included, because up to twenty lines are labelled again after a verdict.
         """
         self.choices()
@@ -153,7 +160,7 @@ class Geology:
         return sticks, rejected, note if labelled else f"{note}; label the line to see the sticks of its labels"
 
     def _all_sticks(self, lines: list[float] | None = None, **options: Any) -> pd.DataFrame:
-        """Return the sticks of all classes, without rejected sticks; on the given lines, by default on all."""
+        """Return the sticks of all classes, without rejected sticks, on the given lines; by default on all lines."""
         name = self.fault_class()
         return faults.judged_sticks(self.job, name if name in self.job.palette else None, lines, **options)
 
@@ -173,7 +180,7 @@ class Geology:
     # ---- decisions --------------------------------------------------------------------------------------------------
 
     def fault_class(self) -> str:
-        """Return the class that accepted sticks get.
+        """Return the class that a stick gets when the interpreter accepts it.
 
         It is the class whose sticks are shown, else the class that the interpreter chose, else the class of earlier
         verdicts on sticks. It may be a new class, which the first verdict adds to the job.
@@ -190,17 +197,27 @@ class Geology:
             return named[0] if named else faults.FAULT
 
     def fault_classes(self) -> list[str]:
-        """Return the classes that accepted sticks can get."""
+        """Return the classes among which the interpreter can choose the class of accepted sticks."""
         names = [name for name in self.job.palette if name != self.job.plan.background_name]
         return names if self.fault_class() in names else [*names, self.fault_class()]
 
     def choose_fault_class(self, name: str) -> None:
-        """Choose the class that accepted sticks get."""
+        """Choose the class that sticks get when the interpreter accepts them."""
         self.session.view.keep(**{"fault-class": self.job.first_name(name)})
         self.session.tell("geology")
 
     def judge(self, sticks: pd.DataFrame, what: str, position: int) -> None:
-        """Judge sticks on the line at a position, as one act; `what` is "accept", "reject" or "forget" (clear)."""
+        """Accept or reject sticks, or clear the verdicts on them; one undo cancels all verdicts of the call.
+
+        Parameters
+        ----------
+        sticks : DataFrame
+            Points of the sticks, all on one line.
+        what : {"accept", "reject", "forget"}
+            The verdict; "forget" clears earlier verdicts.
+        position : int
+            Position of the line on its axis.
+        """
         self.session.decide_on(position, self._judge, sticks, what)
 
     def _judge(self, sticks: pd.DataFrame, what: str) -> None:
@@ -211,7 +228,7 @@ class Geology:
             faults.judge_sticks(self.job, sticks, what, name)
 
     def extend(self, stick: pd.DataFrame, place: Place, position: int) -> None:
-        """Extend a stick to a place on the line at a position, and accept the stick."""
+        """Extend a stick to a place on the same line, and accept it; `position` is that of the line on its axis."""
         self.session.decide_on(position, self._extend, stick, place)
 
     def _extend(self, stick: pd.DataFrame, place: Place) -> None:
@@ -236,10 +253,10 @@ class Geology:
         return self.session.work.start("finding bodies", find)
 
     def bodies_note(self) -> str:
-        """Return the number of geobodies as a text, "" before geobodies were found."""
+        """Return a text with the number of geobodies, and whether they are out of date; "" before a search for them."""
         if self._bodies is None:
             return ""
-        words = f"{len(self._bodies[0].table)} bodies"
+        words = counted(len(self._bodies[0].table), "bodies")
         return f"{words} from older labels: find the bodies again" if self.bodies_old() else words
 
     def bodies_old(self) -> bool:
@@ -247,12 +264,16 @@ class Geology:
         return self._bodies is not None and self._bodies[1] != self._labels()
 
     def _labels(self) -> tuple[Any, ...]:
-        """Return the inputs of the survey's labels: strokes, limit of confidence, and the folders of the votes."""
+        """Return a tuple that changes with the labels: strokes, limit of confidence, folders of the votes."""
         labels = self.session.labelling.shown().labels
         return self.job.strokes, labels.limit, {line: store.folder.name for line, store in labels.stores.items()}
 
     def horizons(self, direction: int, position: int) -> list[tuple[str, str, Any]]:
-        """Return (class, side, points on the section) of every horizon on a section; the side is top or base."""
+        """Return the lines along which tops and bases of geobodies cross a section.
+
+        Each line is (class, "top" or "base", points), where points are values of the axes (across, down) of the
+        section. The list is empty before geobodies were found.
+        """
         if self._bodies is None:
             return []
         bodies, interval = self._bodies[0], abs(self.survey.axes[2].step)
@@ -267,9 +288,10 @@ class Geology:
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def export_sticks(self, name: str = "sticks.csv", *, stale: bool = False) -> Task:
-        """Write sticks into the export folder, in a thread: those of the shown class on labelled lines, or `ALL`.
+        """Write the chosen sticks into a file of the export folder, in a thread.
 
-        Rejected sticks are left out. Stale labels raise an error unless `stale` is true; `ALL` needs no labels.
+        If `of` is a class, its sticks on labelled lines are written, and stale labels raise an error unless `stale`
+        is True. If `of` is `ALL`, all sticks are written, and no labels are needed. Rejected sticks are left out.
         """
         results = self.session.results
 
@@ -291,18 +313,21 @@ class Geology:
     def export_bodies(self, *, stale: bool = False) -> Task:
         """Write geobodies, tops and bases into the export folder, in a thread.
 
-        Stale labels raise an error unless `stale` is true.
+        Stale labels raise an error unless `stale` is True.
         """
         results = self.session.results
 
         def write(task: Task) -> None:
             old, out = results.check_stale(stale=stale), results.free_path("bodies")
             found, _ = write_bodies(self.job, out, fuse=False, stale=stale, progress=task.stage)
-            self._wrote(out, f"{len(found.table)} bodies", old)
+            self._wrote(out, counted(len(found.table), "bodies"), old)
 
         return self.session.work.start("writing bodies", write)
 
     def _wrote(self, out: Path, what: str, old: int) -> None:
-        """Add a file to the list of exports; `old` is its number of stale lines."""
+        """Add a written file to the list of exports.
+
+        `what` describes the content of the file, and `old` is the number of stale lines in it.
+        """
         lines = f", including {old} stale line{'s' if old > 1 else ''}" if old else ""
         self.session.results.written.append(Written(out, f"{out} written: {what}{lines}", geology=True))

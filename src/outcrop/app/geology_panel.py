@@ -38,7 +38,7 @@ OLD = "Tops out of date: recompute"
 
 
 class Chosen(NamedTuple):
-    """A chosen stick, which stays unchanged when faults are picked again."""
+    """A fault stick that the interpreter chose; it stays unchanged when faults are picked again."""
 
     of: str  # class shown when the stick was chosen
     trace: FaultTrace
@@ -46,12 +46,13 @@ class Chosen(NamedTuple):
 
 
 class GeologyPanel(ExportPanel):
-    """Controls of sticks and geobodies.
+    """The panel of step 5, with the controls of fault sticks and geobodies.
 
     Parameters
     ----------
     viewer : Viewer
     layers : LayerBar
+        States whether sticks, tops and bases are shown, and the minimum likelihood of sticks.
     """
 
     def __init__(self, viewer: Viewer, layers: LayerBar) -> None:
@@ -96,7 +97,7 @@ class GeologyPanel(ExportPanel):
         figure.on_event(events.SelectionGeometry, self._on_lasso)
 
     def _make_lines(self) -> None:
-        """Add the glyphs over the section; the dark outlines lie below the coloured lines."""
+        """Add the glyphs of sticks, tops and bases over the section; outlines lie below the coloured lines."""
         figure = self.viewer.plot.figure
         self.lines = {name: source(LINES) for name in GLYPHS}
         look = {"line_color": "colour", "line_width": "width"}
@@ -109,11 +110,11 @@ class GeologyPanel(ExportPanel):
         self.old = self.viewer.plot.words(8, 36, OLD, "#56606c", padding=4, name="old-horizons")
 
     def layout(self) -> Any:
-        """Return the parts of the panel, arranged."""
+        """Return the widgets of the panel, arranged in a column."""
         look = hint(
-            "Click on a stick, or draw the lasso (G) around several; Shift adds. J chooses the next stick without a "
-            "verdict, Shift+A all sticks. Accepted sticks are painted with the class. Rejected sticks are hidden and "
-            "not exported. Labels learn from accepted and rejected sticks."
+            "Click on a stick to choose it, or draw the lasso (G) around several; hold Shift to add to the choice. J "
+            "chooses the next stick without a verdict, Shift+A all sticks. Accepted sticks are painted with the "
+            "class. Rejected sticks are hidden and not exported. Labels learn from accepted and rejected sticks."
         )
         solid = hint(
             "Tops are solid and bases dashed, in the colours of their classes; on time slices, both are contours."
@@ -132,7 +133,7 @@ class GeologyPanel(ExportPanel):
 
     @guarded
     def show(self) -> None:
-        """Update the panel to the section in view."""
+        """Update the panel, and draw the sticks, tops and bases on the section in view."""
         section = self.viewer.direction, self.viewer.position
         choices, of = self.geology.choices(), self.geology.of
         self.of.update(options=choices, value=of)
@@ -144,7 +145,7 @@ class GeologyPanel(ExportPanel):
             self._judged = self._judged if self.geology.picking else []
             self._traces = [one for one in found.traces if one.accepted or one.likelihood >= least]
             hidden = len({one.stick for one in found.traces}) - len({one.stick for one in self._traces})
-            words = f"; {hidden} of them below the likelihood of the slider (exports contain them)" if hidden else ""
+            words = f"; {hidden} hidden by the slider of the minimum likelihood, but exported" if hidden else ""
             self.note.text = escape(found.note) + words
             self._rejected = found.rejected_traces if self.with_rejected.active else []
             for traces, sticks in ((self._traces, found.sticks), (self._rejected, found.rejected)):
@@ -183,7 +184,7 @@ class GeologyPanel(ExportPanel):
         self.about.text = "" if off else escape(self._in_words(chosen))
 
     def _in_words(self, chosen: Sequence[FaultTrace]) -> str:
-        """Return a sentence about the chosen sticks."""
+        """Return a text about the chosen sticks: how many are accepted, or the ends and verdict of a single stick."""
         accepted = sum(one.accepted for one in chosen)
         if len(chosen) > 1:
             return f"{len(chosen)} sticks chosen, {accepted} of them accepted"
@@ -209,7 +210,7 @@ class GeologyPanel(ExportPanel):
         return as_columns([(*self._placed(one.across, one.down), *look) for one, *look in looks])
 
     def _placed(self, across: npt.ArrayLike, down: npt.ArrayLike) -> list[list[float]]:
-        """Return a line, given by axis values across and down, in coordinates of the plot."""
+        """Convert the points of a line from axis values (across, down) to coordinates [x, y] of the plot."""
         axes = self.survey.sections.frame(self.viewer.direction)
         return [_coordinates(axis, values).tolist() for axis, values in zip(axes, (across, down), strict=True)]
 
@@ -225,7 +226,7 @@ class GeologyPanel(ExportPanel):
 
     @property
     def _choosing(self) -> bool:
-        """Whether the selected tool can choose sticks."""
+        """Whether sticks can be chosen: the tool is Navigate or Lasso, sticks are shown, and a line is in view."""
         tool = self.viewer.tool_buttons.active
         return tool in (LOOK, LASSO) and self.layers.shown(STICKS) and self.viewer.line is not None
 
@@ -256,7 +257,7 @@ class GeologyPanel(ExportPanel):
 
     @guarded
     def _on_lasso(self, event: Any) -> None:
-        """Choose the sticks that lie at least half inside the lasso; with Shift, add them."""
+        """Choose the sticks that lie at least half inside the lasso; with Shift, add them to the chosen sticks."""
         if not self._choosing or event.geometry.get("type") != "poly":
             return
         corners = np.stack([np.asarray(event.geometry[name], float) for name in ("x", "y")], axis=1)
@@ -265,19 +266,26 @@ class GeologyPanel(ExportPanel):
         self._choose([*kept, *inside])
 
     def _xy(self, one: Chosen) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Return a stick in coordinates of the plot."""
+        """Return the points of a stick as coordinates (x, y) of the plot."""
         x, y = map(np.array, self._placed(one.trace.across, one.trace.down))
         return x, y
 
     @guarded
     def on_key(self, what: str) -> None:
-        """Choose the next or previous stick without a verdict, choose all sticks, or judge the chosen sticks."""
+        """Choose or judge sticks after a key was pressed.
+
+        Parameters
+        ----------
+        what : {"next", "previous", "all", "accept", "reject"}
+            Choose the next or previous stick without a verdict, choose all sticks of the section, or accept or reject
+            the chosen sticks.
+        """
         if what in ("accept", "reject"):
             self._on_verdict(what)
             return
         if not self.layers.shown(STICKS) or self.viewer.line is None:
             raise ValueError(
-                f"Sticks can be chosen on {self.survey.line_name}s only; show such a section, with its fault sticks."
+                f"Sticks can be chosen on {self.survey.line_name}s only; show one, with the layer {STICKS!r}."
             )
         if what == "all":
             self._choose(self._found)
@@ -286,7 +294,7 @@ class GeologyPanel(ExportPanel):
         still = [one for one in still if not any(same(one, other) for other in self._judged)]
         still.sort(key=lambda one: float(np.mean(one.trace.across)))
         if not still:
-            raise ValueError("Every stick of this line has a verdict.")
+            raise ValueError("Every stick of this line has a verdict; go to another line.")
         at = next((i for i, one in enumerate(still) for other in self.chosen if same(one, other)), None)
         by = -1 if what == "previous" else 1
         self._choose([still[(at + by) % len(still) if at is not None else min(by, 0)]])
@@ -303,7 +311,7 @@ class GeologyPanel(ExportPanel):
         self._choose([])
 
     def _choose(self, sticks: Sequence[Chosen]) -> None:
-        """Choose sticks, or clear the choice."""
+        """Make the given sticks the chosen ones; an empty list clears the choice."""
         self.chosen = list(sticks)
         self._show_sticks()
 
@@ -315,7 +323,7 @@ class GeologyPanel(ExportPanel):
 
 
 def as_columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
-    """Return rows of (xs, ys, colour, width, alpha) as columns of a glyph, in which alpha is a part of the colour."""
+    """Convert rows (xs, ys, colour, width, alpha) to columns of a glyph; the alpha becomes part of the colour."""
     rows = [(xs, ys, to_hex(to_rgba(colour, alpha), keep_alpha=True), width) for xs, ys, colour, width, alpha in rows]
     return {name: [row[i] for row in rows] for i, name in enumerate(LINES)}
 
@@ -329,18 +337,20 @@ def verdict_key() -> Any:
 
 
 def with_shift(event: Any) -> bool:
-    """Return whether Shift was held."""
+    """Return whether Shift was held during a mouse event."""
     return bool((getattr(event, "modifiers", None) or {}).get("shift"))
 
 
 def same(one: Chosen, other: Chosen) -> bool:
-    """Return whether two chosen sticks are the same stick."""
+    """Return whether two chosen sticks have the same points, so that they are the same stick."""
     (x, y), (x2, y2) = ((each.trace.across, each.trace.down) for each in (one, other))
     return len(x) == len(x2) and np.allclose(x, x2) and np.allclose(y, y2)
 
 
 def share_inside(x: npt.NDArray[Any], y: npt.NDArray[Any], corners: npt.NDArray[Any]) -> float:
-    """Return the share of a line that lies inside a closed polygon, from points at equal distances down the line.
+    """Return the share of a line, 0 to 1, that lies inside a closed polygon.
+
+    The line is evaluated at `SPOTS` points with equal steps in y. `corners` has the shape (n_corners, 2).
 
     Examples
     --------
@@ -358,7 +368,9 @@ def share_inside(x: npt.NDArray[Any], y: npt.NDArray[Any], corners: npt.NDArray[
 
 
 def distance(point: tuple[float, float], x: npt.NDArray[Any], y: npt.NDArray[Any], scale: npt.NDArray[Any]) -> float:
-    """Return the distance in pixels from a point to the line through points (x, y); `scale` is pixels per unit.
+    """Return the distance in pixels from a point to the line through points (x, y).
+
+    `scale` is the number of pixels per unit of x and per unit of y.
 
     Examples
     --------
@@ -372,7 +384,7 @@ def distance(point: tuple[float, float], x: npt.NDArray[Any], y: npt.NDArray[Any
 
 
 def _coordinates(axis: Axis, labels: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert axis values to coordinates of the picture, by interpolation between the values of the axis."""
+    """Convert axis values, such as line numbers or times, to coordinates of the picture by linear interpolation."""
     places = axis.start + axis.step * np.arange(len(axis))
     order = np.argsort(axis.labels)
     return np.asarray(np.interp(np.asarray(labels, float), axis.labels[order], places[order]))

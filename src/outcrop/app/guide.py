@@ -6,11 +6,12 @@ from outcrop.words import counted
 
 
 def next_step(session: Session, line: float | None) -> str:
-    """Return the next step, and its reason, as a sentence.
+    """Return a sentence that states the next step of the interpreter and its reason.
 
     Parameters
     ----------
     session : Session
+        The open job with its tasks.
     line : float or None
         Number of the line in view, None on a section across the lines.
     """
@@ -30,7 +31,7 @@ def next_step(session: Session, line: float | None) -> str:
         return background[0]
     total, labelled, stale = session.labelling.counts()
     if line is None:
-        return f"Show one of the {name}s to place exemplars and to label; sections across the {name}s are only viewed."
+        return f"Show one of the {name}s to place exemplars and to label; other sections are for viewing only."
     position = session.survey.line_at(line)
     if position not in session.labelling.done():
         return (

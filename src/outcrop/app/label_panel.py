@@ -29,7 +29,7 @@ from outcrop.mapping.registry import POINTS
 
 
 class LabelPanel(Panel):
-    """Controls of labels.
+    """The panel of step 3, with the controls of labelling and of corrections.
 
     Parameters
     ----------
@@ -53,7 +53,10 @@ class LabelPanel(Panel):
         self._make_brush()
 
     def _make_overlay(self) -> None:
-        """Make the controls of the overlay, which act in the browser; only the comparison asks the server."""
+        """Make the controls of the labels drawn over the section: changes only, minimum confidence, comparison.
+
+        They act in the browser; only the comparison with expert labels needs the server.
+        """
         plot = self.viewer.plot
         self.what = self.view.follow(RadioButtonGroup(labels=["all labels", "changes"], active=0, name="overlay"))
         self.limit = Slider(
@@ -83,12 +86,12 @@ class LabelPanel(Panel):
         self.says = self.react(Select(title="Paint as", width=120, name="brush-class"), self._on_says)
 
     def layout(self) -> Any:
-        """Return the parts of the panel, arranged."""
+        """Return the widgets of the panel, arranged in a column."""
         correct = hint(
             "Paint the correct class, or mark labels as right or as wrong (striped). The labels of the line change at "
             "once; the mapping learns from the stroke a moment later."
         )
-        unlike = hint("Large uncertain areas, unlike the places that you checked before.")
+        unlike = hint("Places in large uncertain areas, unlike the places that you checked before.")
         shown = [self.what, self.compare, self.limit, self.share, self.scores, self.warnings]
         brush = [pn.Row(self.says, self.viewer.radius), self.changed]
         return scrolled(
@@ -99,7 +102,7 @@ class LabelPanel(Panel):
 
     def _on_label(self) -> None:
         if self.viewer.line is None:
-            raise ValueError(f"Only {self.survey.line_name}s can be labelled; show such a section, then label it.")
+            raise ValueError(f"Only {self.survey.line_name}s can be labelled; show one, then label it.")
         self.labelling.label([self.viewer.line])
 
     def _on_compare(self, new: int) -> None:
@@ -113,7 +116,7 @@ class LabelPanel(Panel):
             self._take_brush()
 
     def brush_with(self, what: str) -> None:
-        """Set the brush to a class, given by its first name, or to right, wrong or erase."""
+        """Set what the brush paints: a class, or "right", "wrong" or "erase"."""
         self.says.value = self.job.first_name(what)
         self._take_brush()
 
@@ -126,10 +129,10 @@ class LabelPanel(Panel):
         self.attempt(self._visit, self._places[int(message["key"])].place)
 
     def go_next(self) -> None:
-        """Go to the most informative place that was not visited yet."""
+        """Show the most informative of the suggested places that were not visited yet."""
         left = [one.place for one in self._places if one.place not in self.labelling.visited]
         if not left:
-            raise ValueError("No further place is known; label more lines to find new places.")
+            raise ValueError("No further place to check is known; label more lines to find new places.")
         self._visit(left[0])
 
     def _visit(self, place: list[float]) -> None:
@@ -138,7 +141,7 @@ class LabelPanel(Panel):
         self.show_next()
 
     def show_classes(self) -> None:
-        """Update the classes of the brush, and show the chosen mapping."""
+        """Update the classes of the brush, the mapping and the minimum confidence after a decision."""
         keys = self.session.class_keys()
         self.says.tags = [{str(keys[name]): first for first, name in self.job.plan.names.items()}]  # see keys.js
         self.says.options = self.viewer.brush_options()
@@ -156,14 +159,14 @@ class LabelPanel(Panel):
         self.changed.text = "; ".join(self._news())
 
     def _news(self) -> Iterator[str]:
-        """Yield sentences about the labels of the survey and of the line in view."""
+        """Yield texts about the labels: how many lines are labelled or stale, and what the last correction changed."""
         labelling, line, position = self.labelling, self.viewer.line, self.viewer.position
         corrected = line is not None and labelling.correcting is None and labelling.corrected(position)
         total, labelled, stale = labelling.counts()
         following = labelling.following()
         if labelled:
             lines = [f"{labelled} of {total} lines labelled"]
-            lines += [f"{len(following)} of them follow the stroke"] if following else []
+            lines += [f"{len(following)} of them will be labelled again after the stroke"] if following else []
             lines += [f"{stale - len(following)} of them stale"] if stale > len(following) else []
             yield ", ".join(lines)
         if labelling.correcting is not None:
@@ -187,7 +190,7 @@ class LabelPanel(Panel):
             yield f"strokes painted: {len(self.job.strokes)}"
 
     def show_next(self) -> None:
-        """Show the places where a correction is most informative."""
+        """Show thumbnails of the places where a correction is most informative."""
         survey = self.survey
         self._places = list(self.labelling.least_sure)
         items = []
@@ -200,6 +203,6 @@ class LabelPanel(Panel):
 
 
 def scores_text(scores: dict[str, Any]) -> str:
-    """Return the scores against the expert labels in one line."""
+    """Return one line of HTML with the scores of the labels against the expert labels."""
     classes = ", ".join(f"{escape(name)} {value:.2f}" for name, value in scores["IU"].items())
     return f"against the expert labels: <b>mean IoU {scores['MIU']:.3f}</b>, accuracy {scores['PA']:.3f}; {classes}"

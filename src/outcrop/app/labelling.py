@@ -30,7 +30,7 @@ class Newer(Exception):
 
 
 class PageLabels(ShownLabels):
-    """Labels of the survey, which the page computes, and updates after strokes.
+    """The labels of the survey; labels lines on request, and updates labels after strokes.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ class PageLabels(ShownLabels):
     survey : Survey
     work : Work
     view : View
-        Stores that the survey is being labelled, so that an interrupted run is reported.
+        Settings of the page; also states whether the survey is being labelled, to report an interrupted run.
     truth : DataArray, optional
         Expert labels to compare with.
 
     Attributes
     ----------
     changed : float or None
-        Share of the corrected line's samples whose label changed in the last correction.
+        Share of the corrected line's samples whose label changed in the last correction; None before a correction.
     vanished : list of (str, float, float)
         Each class that the last correction nearly removed from the line: name, share before, share after.
     vanished_near : list of (int, str, float, float)
@@ -55,7 +55,7 @@ class PageLabels(ShownLabels):
         Each class that lost many samples outside the strokes in the last correction: name, lost part of the class, and
         lost samples as a share of the line.
     least_sure : list of Unsure
-        Places to check next; see `places`.
+        Places to check next, as the function `places` returns them.
     visited : list of (inline, crossline, time)
         Places that the interpreter has visited.
     """
@@ -128,9 +128,10 @@ class PageLabels(ShownLabels):
         )
 
     def begin_correction(self, position: int, shown: Shown | None = None) -> None:
-        """Keep the labels of a line for comparison after a correction, unless a correction is in progress.
+        """Store the labels of a line, to compare them with its labels after a correction.
 
-        The kept labels are those in `shown`, by default the present labels.
+        The labels are taken from `shown`, by default the present labels. If a correction of this line is in progress,
+        the labels from its start stay stored.
         """
         before, found = self._before, shown or self.shown()
         if position in found.labels.stores and (before is None or before.fitted or before.position != position):
@@ -142,7 +143,7 @@ class PageLabels(ShownLabels):
         return self._before is not None and self._before.position == position
 
     def _end_correction(self, position: int) -> None:
-        """Set the attributes that compare the labels of a line with the labels before the correction."""
+        """Compare the labels of a line before and after a correction; set `changed`, `vanished` and `taken`."""
         self.changed, self.vanished, self.vanished_near, self.taken, before = None, [], [], [], self._before
         if before is not None and before.position == position:
             after = self.codes(self.survey.lines[position])
@@ -161,7 +162,10 @@ class PageLabels(ShownLabels):
         ]
 
     def _taken(self, before: Codes, after: Codes, position: int) -> list[tuple[str, float, float]]:
-        """Return (name, lost part of the class, lost share of the line) of classes that lost much outside strokes."""
+        """Return (name, lost part of the class, lost share of the line) of classes that lost labels outside strokes.
+
+        Small losses (see `TAKEN` and `OF_LINE`) and classes that nearly vanished are left out.
+        """
         painted, _ = self.job.painted_on(self.survey.along, position)
         elsewhere = (before != after) & (painted is None or painted == 0)
         gone = {name for name, *_ in self.vanished}
@@ -176,10 +180,10 @@ class PageLabels(ShownLabels):
     # ---- strokes ----------------------------------------------------------------------------------------------------
 
     def follow(self, position: int) -> None:
-        """Update a line after strokes, in threads: first the painted samples, then the labels by the updated mapper.
+        """Update the labels of a line after strokes, in threads.
 
-        The call returns at once; the line keeps its present labels until the update is done. After several strokes in
-        quick succession the mapper is updated once.
+        First the painted samples change, then the updated mapper labels the line again. The call returns at once. After
+        several strokes in quick succession the mapper is updated once.
         """
         with self._turn:
             self.correcting = position
@@ -203,7 +207,7 @@ class PageLabels(ShownLabels):
                 self.job.describe_line(self._to_warm)
 
     def _spread(self) -> None:
-        """Show the labels of the corrected line, changed at the painted samples only."""
+        """Show the labels of the corrected line with changed painted samples, before the mapper learns from them."""
         position = self.correcting
         try:
             if position is not None and position in self.shown().labels.stores:
@@ -287,7 +291,7 @@ class PageLabels(ShownLabels):
             raise Newer
 
     def _read_again(self, position: int) -> None:
-        """Read the present labels of a line again, and show these labels."""
+        """Read the labels of a line again, from its votes and strokes, and show them."""
         found = self.shown()
         for limit in {0.0, float(found.labels.limit)}:
             self._read_section(found, position, limit)
@@ -320,7 +324,7 @@ class PageLabels(ShownLabels):
             raise Newer
 
     def visit(self, place: Place) -> None:
-        """Note that a place was visited; when all places have been visited, search for others."""
+        """Record that the interpreter visited a place; after the last of the suggested places, search for others."""
         self.visited.append(place)
         if all(one.place in self.visited for one in self.least_sure):
             self._finder.request()

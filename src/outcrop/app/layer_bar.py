@@ -10,7 +10,7 @@ from outcrop.geometry.tracing import THRESHOLD
 
 
 class Layer(NamedTuple):
-    """A layer over the section, with its initial state."""
+    """A layer over the section, with its initial visibility and opacity."""
 
     name: str
     renderers: tuple[str, ...]  # names of the renderers in the figure
@@ -32,7 +32,7 @@ LAYERS = (
 
 
 class LayerBar(Panel):
-    """A button (an eye) that hides each layer, a slider for its opacity, and one for the likelihood of fault sticks.
+    """The controls of the layers: visibility and opacity of each layer, and minimum likelihood of fault sticks.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ class LayerBar(Panel):
 
     @property
     def likelihood(self) -> float:
-        """Minimum likelihood: fault sticks with a lower mean likelihood are hidden."""
+        """Minimum likelihood, 0 to 1; fault sticks with a lower mean likelihood are hidden."""
         return float(self.view.get("likelihood", THRESHOLD))
 
     def shown(self, name: str) -> bool:
-        """Return whether a layer is shown."""
+        """Return whether the layer of a name is shown."""
         return bool(self._state[name]["shown"])
 
     def apply(self) -> None:
@@ -83,7 +83,7 @@ class LayerBar(Panel):
 
     @guarded
     def _on_message(self, message: Message) -> None:
-        """Store a change that was made in the browser, and draw the sticks above the minimum likelihood."""
+        """Store a change of a layer made in the browser; call `after_change` unless only the opacity changed."""
         name = message.pop("name")
         if "likelihood" in message:
             self.view.keep(likelihood=float(message["likelihood"]))

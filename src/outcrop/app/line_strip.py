@@ -20,7 +20,7 @@ HEIGHT = 20  # pixels
 
 
 class LineStrip(Panel):
-    """The strip and its buttons.
+    """The strip of lines, coloured by state and mean confidence, and its buttons.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class LineStrip(Panel):
         self.figure.on_event(events.Tap, self._on_tap)
 
     def layout(self) -> Any:
-        """Return the buttons and a text that describes the strip; the strip itself lies below the slider."""
+        """Return the buttons and a text that describes the strip; the strip itself is not included."""
         return pn.Column(pn.Row(self.right, self.wrong, self.next), self.words, **WIDE)
 
     # ---- showing ----------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class LineStrip(Panel):
         self.words.text = f"{escape(self.in_words())}.<br>Strip: {', '.join(key)}; below it, mean confidence."
 
     def _show_marks(self) -> None:
-        """Mark the line in view, and the line to correct next."""
+        """Mark the line in view with a triangle, and the line to correct next with a star."""
         viewer, advice = self.viewer, self.lines.next
         marks = [(viewer.position, "inverted_triangle", "#111820")] if viewer.line is not None else []
         self.next.disabled, self.next.label = advice is None, "Correct next"

@@ -19,7 +19,7 @@ AT_ONCE = 20  # if more lines of a store have changed, all counts of the store a
 
 
 class Lines:
-    """State and mean confidence of every line.
+    """State (such as labelled or stale) and mean confidence of every line of the survey.
 
     Parameters
     ----------
@@ -30,7 +30,8 @@ class Lines:
     Attributes
     ----------
     next : dict or None
-        The line to correct next: ``line`` (its number) and ``place``; see `outcrop.job.advice.next_line`.
+        The line to correct next: ``line`` (its number) and ``place`` [inline, crossline, time], as
+        `outcrop.job.advice.next_line` returns them; None if no line to correct is known.
     """
 
     def __init__(self, labelling: PageLabels, tell: Callable[[str], object]) -> None:
@@ -55,7 +56,7 @@ class Lines:
         return states
 
     def percent_sure(self) -> npt.NDArray[np.uint8]:
-        """Return the mean confidence of every line in percent; `UNKNOWN` for a line not labelled or not read yet."""
+        """Return the mean confidence of every line in percent; `UNKNOWN` if a line is not labelled or not read yet."""
         labels = self.labelling.shown().labels
         percent = np.full(len(self.labelling.survey.lines), UNKNOWN, np.uint8)
         for line, store in labels.stores.items():
@@ -66,7 +67,7 @@ class Lines:
         return percent
 
     def look(self) -> None:
-        """Read the lines that changed, and find the line to correct next, in a thread."""
+        """Read the confidence of the lines that changed, and find the line to correct next, in a thread."""
         if self.labelling.shown() is not self._looked or self._advice_is_old():
             self._looker.request()
 
@@ -74,7 +75,7 @@ class Lines:
         return not self._waits() and self._advised is not self.labelling.shown()
 
     def _waits(self) -> bool:
-        """Return whether labels are about to change."""
+        """Return whether labels are about to change, because a task or a correction is in progress."""
         return self.labelling.work.busy or self.labelling.correcting is not None
 
     def _look(self) -> None:
@@ -89,7 +90,7 @@ class Lines:
         self.tell("lines")
 
     def _read(self, found: Shown) -> None:
-        """Read the confidences of newly labelled lines."""
+        """Read the mean confidences of the lines that were labelled since the last reading."""
         left: dict[VoteStore, list[int]] = {}
         for line, store in found.labels.stores.items():
             if isinstance(store, VoteStore) and (store.folder.name, line) not in self._sure:

@@ -1,4 +1,4 @@
-"""Linked views: the section in view and two others, all through one place, which a crosshair marks in each."""
+"""Linked views: an inline, a crossline and a time slice through one place, which a crosshair marks in each."""
 
 import functools
 from typing import Any
@@ -20,12 +20,12 @@ CROSSHAIR = "#ffe600"
 
 
 class Pane(Frame):
-    """A small section next to the large one.
+    """A small view of a section, next to the large section.
 
     Parameters
     ----------
     number : int
-        1 or 2, which is part of the name of its figure.
+        Number of the view, 1 or 2; it is part of the name of the figure.
     plot : SectionPlot
         The large section, whose colours are used.
 
@@ -52,7 +52,7 @@ class Pane(Frame):
         add_tools(self.figure)
 
     def show(self, direction: int, position: int) -> None:
-        """Show the amplitudes of a section."""
+        """Show the amplitudes of a section, given by its direction and its position on the axis."""
         sections, axes = self.survey.sections, self.survey.sections.frame(direction)
         if direction != self.direction:
             self.set_frame(direction)
@@ -125,7 +125,7 @@ class LinkedViews(Part):
             self.attempt(self.move, self.survey.place(view.direction, view.position, event.x, event.y))
 
     def move(self, place: Place) -> None:
-        """Move the crosshair to (inline, crossline, time), and show the sections through it."""
+        """Move the crosshair to a place (inline, crossline, time), and show the sections through this place."""
         self.at = self.survey.positions(place)
         self.viewer.view.keep(crosshair=self.at)
         direction = self.viewer.direction

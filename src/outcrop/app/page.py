@@ -1,4 +1,4 @@
-"""The page: a section viewer, and panels for the five steps of the work, on one `Session`."""
+"""The web page of a job: the section viewer, and panels for the five steps from exemplars to geology."""
 
 import json
 import threading
@@ -48,29 +48,30 @@ TIPS = {  # widget -> tooltip with the key; a list has one tooltip per button
         "Pan and navigate (L)", "Click to place an exemplar (P)", "Paint (B)", "Paint a straight line (T)",
         "Paint the inside of an outline (U)",
     ],
-    "number": "Number of the section in view (arrows, PgUp, PgDn)",
-    "linked": "Inline, crossline and time slice through one place (V)",
+    "number": "Line number or time of the section in view; arrow keys, PgUp and PgDn change it",
+    "linked": "Show an inline, a crossline and a time slice through one point (V)",
     "fit": "Fit the section into the window (F)", "undo": "Undo your last decision (Ctrl+Z)",
-    "redo": "Redo (Ctrl+Y)", "history": "Undo a decision of another kind or person (H)", "keys": "List of keys (?)",
-    "start": "Other jobs and volumes of this folder", "find": "Rank all patches by the exemplars",
-    "accept-all": "Accept all patches that are shown (chosen patches: A)",
-    "reject-all": "Reject all patches that are shown (chosen patches: R)",
+    "redo": "Redo (Ctrl+Y)", "history": "List the last decision of each kind and person, and undo one of them (H)",
+    "keys": "List of keyboard shortcuts (?)", "start": "Open another job or volume of this folder",
+    "find": "Rank all patches by their similarity to the exemplars",
+    "accept-all": "Accept all patches shown in the gallery; key A accepts only the chosen patches",
+    "reject-all": "Reject all patches shown in the gallery; key R rejects only the chosen patches",
 }  # fmt: skip
 GUIDE = {"font-size": "13px", "padding": "2px 6px", "background": "#fff8dd", "border-bottom": "1px solid #e8dca8"}
 BEAT = 2000  # milliseconds between two messages that the server is running; see connection.js
 
 
 class Page(Part):
-    """One tab of the browser.
+    """The page of a job in one tab of the browser.
 
     Parameters
     ----------
     session : Session
-        The session, which all tabs of a job share.
+        The session of the job, which all tabs of the job share.
     document : bokeh.document.Document
-        Document of this tab.
+        The Bokeh document of this tab.
     start : bool
-        Whether to show the button that leads to the start screen.
+        Whether to show the button *Jobs*, which opens the start screen.
     """
 
     def __init__(self, session: Session, document: Any, *, start: bool = False) -> None:
@@ -128,7 +129,7 @@ class Page(Part):
             self._update(what)
 
     def _table_updates(self) -> None:
-        """List the methods to call after each kind of change, in order."""
+        """Set which methods update the page after each kind of change, and in which order."""
         viewer, linked, labels, retrieved = self.viewer, self.linked, self.labels, self.retrieved
         strip = self.strip.show
         results, geology, audit, unseen = self.results.show, self.geology.show, self.audit.show, self.unseen.show
@@ -155,7 +156,7 @@ class Page(Part):
         }  # fmt: skip
 
     def _leave_room(self) -> None:
-        """In a narrow window, let the expert section and the linked views close each other."""
+        """In a narrow window, close the linked views when the expert section opens, and the other way round."""
         compare, toggle = self.labels.compare, self.linked.toggle
         if SIDE_BY_SIDE not in compare.labels:
             return
@@ -168,7 +169,7 @@ class Page(Part):
         self.connection.beat += 1
 
     def layout(self) -> Any:
-        """Return the parts of the page, arranged."""
+        """Return the layout of the page: the top bar, the section viewer, and the five steps as tabs."""
         style = {"background": "#eef2f6", "border-bottom": "1px solid #cfd8e3"}
         name, space = title(self.session.path.name), pn.Spacer(width=20)
         top = pn.Row(name, space, *self.bar, self.history, self.keys, self.connection, styles=style, **WIDE)
@@ -199,7 +200,7 @@ class Page(Part):
         return pn.Column(top, self.guide, pn.Row(viewer, self.splitter, self.steps, **BOTH), **BOTH)
 
     def _resize(self) -> None:
-        """Set the panel to the chosen width, or fold it."""
+        """Set the panel with the five steps to the width that the splitter chose, or fold it."""
         panel, folded = self.splitter.panel, self.splitter.folded
         # by default the section takes more of a small screen
         styles = {"max-width": "calc(100vw - 380px)" if panel else "max(370px, 30vw)"}
@@ -209,7 +210,10 @@ class Page(Part):
     # ---- changes ----------------------------------------------------------------------------------------------------
 
     def _on_change(self, what: str) -> None:
-        """Note a kind of change for the next update of the page; the session calls this from any thread."""
+        """Schedule an update of the page; `what` is a kind of change from `Session.listen`.
+
+        The session may call this method from any thread.
+        """
         with self._lock:
             first = not self._pending
             self._pending.add(what)
@@ -230,7 +234,7 @@ class Page(Part):
         self._show_work()
 
     def _say(self, text: str, *, wrong: bool = False) -> None:
-        """Show a message at the top of the page."""
+        """Show a message at the top of the page; if `wrong` is True, show it in red as an error."""
         self.status.text = escape(text)
         self.status.styles = {"color": "#b01818" if wrong else "#334", "font-size": "13px"}
 
@@ -262,14 +266,14 @@ class Page(Part):
         self.session.search.retrieve(self.viewer.line)
 
     def _show_step(self) -> None:
-        """Show the outlines of retrieved patches only in step 2."""
+        """Update the page after a change of the step: outlines of retrieved patches are visible in step 2 only."""
         step = self.steps.active
         self.viewer.plot.outlines.visible = step == RETRIEVED
         self.viewer.view.keep(step=step)
         self.results.show()
 
     def _on_tool(self, tool: int) -> None:
-        """Switch to the step of a tool."""
+        """Open the step to which the selected tool belongs, for instance step 3 for the brush."""
         self.steps.active = STEP_OF.get(tool, self.steps.active)
 
     def _after_draw(self) -> None:
@@ -287,12 +291,12 @@ class Page(Part):
         self._show_guide()
 
     def _show_guide(self) -> None:
-        """Show the next step."""
+        """Show a sentence above the section that says what to do next."""
         self.guide.text = f"<span role='status'><b>Next:</b> {escape(next_step(self.session, self.viewer.line))}</span>"
 
     def _on_history(self) -> None:
         acts = self.session.last_acts()
-        text = "The last decision of each kind and person. Undo cancels the chosen decision and keeps later decisions."
+        text = "The last decision of each kind and person. Undo cancels the chosen one and keeps all later decisions."
         self.history.ask("Undo one decision", text if acts else "There is nothing to undo.", acts, "Close")
 
     @guarded
@@ -304,7 +308,11 @@ class Page(Part):
 
     @guarded
     def _on_connection(self, message: Message) -> None:
-        """Store a stroke and confirm it to the browser, or show the section in view when the connection broke."""
+        """Handle a message from connection.js.
+
+        A message contains either a new stroke, which is stored and confirmed to the browser, or the section that was in
+        view when the connection broke, which is shown again.
+        """
         if message["verb"] == "section":
             self.viewer.go(*(int(part) for part in message["section"]))
             return
@@ -312,7 +320,7 @@ class Page(Part):
         try:
             self.viewer.paint(message)
         except OSError as error:  # the browser keeps the stroke
-            raise OSError(f"{error}; this tab keeps the stroke: reload the page to store it.") from error
+            raise OSError(f"{error}; the stroke is not stored, but this tab keeps it: reload the page.") from error
         except Exception:
             self.connection.stored = stored  # an invalid stroke stays invalid: the browser drops it
             raise
@@ -342,7 +350,10 @@ class Page(Part):
         verb()
 
     def _choose_class(self, number: int) -> None:
-        """Choose a class by its number: for the brush in step 3, the gallery in step 2, exemplars in other steps."""
+        """Choose a class by its number key.
+
+        In step 2 the class of the gallery changes, in step 3 that of the brush, in other steps that of new exemplars.
+        """
         keys = self.session.class_keys()
         name = next((name for name, key in keys.items() if key == number), None)
         if name is None:

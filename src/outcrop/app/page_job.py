@@ -1,4 +1,4 @@
-"""The job of a page: a `Job` with the further methods and properties that the page needs."""
+"""The job that the page works on: a `Job` with further methods and properties for the page."""
 
 import contextlib
 import copy
@@ -34,10 +34,10 @@ FEW_LINES = 16  # number of lines, far apart, that are read before all others
 
 
 class PageLog(Decisions):
-    """The decisions of a job, which can be held unchanged while a page is drawn.
+    """The log of the decisions of a job, which does not change while the page is drawn inside `held`.
 
-    Drawing reads the decisions about a hundred times. Every access to the disk lets other threads run, and a click
-    would wait for these threads while a survey is being labelled.
+    Drawing asks for the decisions about a hundred times. Outside `held`, each time the log looks for new entries on the
+    disk, which lets other threads run. While a survey is being labelled, a click would wait for these threads.
     """
 
     def __init__(self, job: Path) -> None:
@@ -46,7 +46,7 @@ class PageLog(Decisions):
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Read new decisions once; until the block ends, this thread does not read again."""
+        """Read new decisions once, and read no more in this thread until the ``with`` block ends."""
         before = getattr(self._drawing, "held", False)
         self.refresh()
         self._drawing.held = True
@@ -56,13 +56,13 @@ class PageLog(Decisions):
             self._drawing.held = before
 
     def refresh(self) -> None:
-        """Read decisions that were written since the last call, except inside `held`."""
+        """Read the decisions that were written since the last call; do nothing inside `held`."""
         if not getattr(self._drawing, "held", False):
             super().refresh()
 
 
 class Found(NamedTuple):
-    """Retrieved patches, with digests of their inputs."""
+    """Retrieved patches, with digests of the inputs from which they were made."""
 
     weak: WeakLabels
     key: str | None  # digest of all inputs
@@ -70,7 +70,7 @@ class Found(NamedTuple):
 
 
 class PageJob(Job):
-    """A job with the further methods that the page needs.
+    """A job with further methods for the page.
 
     Parameters
     ----------
@@ -87,58 +87,64 @@ class PageJob(Job):
         self._chooser: PageJob | None = None  # the same job as another writer
 
     def close(self) -> None:
-        """Close the files into which decisions are written."""
+        """Close the files to which this page writes decisions."""
         super().close()
         if self._chooser is not None:
             self._chooser.log.close()
 
     @property
     def person(self) -> str:
-        """Name of the person whose decisions this page writes."""
+        """Name under which decisions made on this page are logged, such as ``ann@ws1``."""
         return self.log.who.rpartition("-")[0]
 
     def last_act(self) -> list[dict[str, Any]]:
-        """Return the log entries of the act that the latest undo or redo changed."""
+        """Return the log entries of the act that was undone or redone last; call this right after an undo or redo."""
         entries = self.log.entries
         return [entry for entry in entries if entry["id"] in entries[-1]["of"]]
 
     # ---- decisions --------------------------------------------------------------------------------------------------
 
     def first_name(self, name: str) -> str:
-        """Return the first name of a class, which a renaming does not change; return any other text unchanged."""
+        """Return the first name of a class, which stays the same when the class is renamed.
+
+        A text that is not the present name of a class is returned unchanged.
+        """
         return self.plan.firsts.get(name, name)
 
     @property
     def exemplars(self) -> list[Any]:
-        """Exemplars with the present names of their classes; ``place`` is None for a picture."""
+        """The exemplars of the job, with the present class names; an exemplar given as a picture has ``place`` None."""
         plan = self.plan
         return [one._replace(name=plan.names[one.name]) for one in plan.state.exemplars]
 
     @property
     def strokes(self) -> list[dict[str, Any]]:
-        """Strokes, as entries of the log of decisions."""
+        """The strokes of the job that are not undone, each as an entry (dict) of the log of decisions."""
         return self.plan.state.strokes
 
     def verdicts(self, name: str) -> dict[tuple[Any, str], bool]:
-        """Return (place, direction) of a patch -> True if it was accepted for a class, False if rejected."""
+        """Return the verdicts on the patches of a class.
+
+        Keys are (place, direction) of a patch; values are True for accepted and False for rejected patches.
+        """
         first = self.first_name(name)
         return {(one.place, one.along): one.accept for one in self.plan.state.verdicts if one.name == first}
 
     def section_of(self, stroke: dict[str, Any]) -> tuple[int, int] | None:
-        """Return (direction, position) of the section of a stroke; None if the volume does not have this section."""
+        """Return (direction, position) of the section on which a stroke was painted; None if the volume lacks it."""
         section: tuple[int, int] | None = section_of(stroke, self.axes)
         return section
 
     def painted_on(self, direction: int, position: int) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
-        """Return what is painted on a section.
+        """Return the painted class and the excluded classes at each sample of a section.
 
         Returns
         -------
         painted : array, shape (n_traces, n_samples), or None
-            Code of the painted class; None if nothing is painted.
+            Code of the painted class, 0 where nothing is painted; None if the section has no strokes.
         excluded : bool array, shape (n_classes, n_traces, n_samples), or None
-            Where strokes exclude each class; None if no class is excluded. Exclusions by rejected fault sticks are left
-            out.
+            True where strokes state that the label is not this class; None if no class is excluded. Exclusions by
+            rejected fault sticks are left out.
         """
         plan = self.plan
         painted, excluded = marked_sections(self, plan)
@@ -154,24 +160,24 @@ class PageJob(Job):
     # ---- options ----------------------------------------------------------------------------------------------------
 
     def full(self, chosen: IndexOptions) -> IndexOptions:
-        """Return the given index options with a patch size and a step that fit into the survey."""
+        """Return index options in which the patch size and the step are fitted to the survey."""
         return chosen.fitted(tuple(self.plan.volume["shape"]))
 
     def patches_of(self, chosen: IndexOptions) -> int:
-        """Return the approximate number of patches of an index with the given options."""
+        """Return the approximate number of patches that an index with the given options contains."""
         return self.full(chosen).patch_count(tuple(self.plan.volume["shape"]))
 
     def choose_where(self, index: IndexOptions, survey: IndexOptions | None, *, by_page: bool = False) -> None:
-        """Choose the options of the index.
+        """Log the options of the index that the next search uses.
 
         Parameters
         ----------
         index : IndexOptions
             Options of the index to search: of the whole survey, or of the neighbourhood of a line.
         survey : IndexOptions or None
-            For a neighbourhood, the options of the later index of the whole survey.
+            If `index` covers only a neighbourhood, the options of the later index of the whole survey; else None.
         by_page : bool
-            Whether the page makes the choice; the interpreter's undo does not cancel it.
+            If True, the choice is logged as made by the page, so that the interpreter's undo does not cancel it.
         """
         mark = None if survey is None else {"area": index.area, "survey": survey.changed()}
         choose_options(self._as_page() if by_page else self, index=index, neighbourhood=mark)
@@ -184,21 +190,21 @@ class PageJob(Job):
         return self._chooser
 
     def counts(self) -> dict[str, Any]:
-        """Return class -> requested number of patches, for each class for which a number was requested."""
+        """Return class -> requested number of patches, or "auto"; classes without a request are left out."""
         names, count = self.plan.names, self.plan.retrieval.count
         given = count if isinstance(count, dict) else {} if count == "auto" else dict.fromkeys(names, count)
         return {names[first]: number for first, number in given.items() if first in names}
 
     @property
     def chosen_index(self) -> IndexOptions:
-        """Chosen options of the index, in which automatic values are not filled in."""
+        """Options of the index as they were chosen, before automatic values are filled in."""
         return chosen_options(self.log.state()).index
 
     # ---- index and retrieved patches --------------------------------------------------------------------------------
 
     @property
     def indexed(self) -> bool:
-        """Whether the index of the present decisions is finished."""
+        """Whether the index with the present options is finished."""
         return self._indexed(self.plan)
 
     def index_finished(self, chosen: IndexOptions) -> bool:
@@ -211,7 +217,7 @@ class PageJob(Job):
         return self.indexed or bool(self.stages.last("index"))
 
     def opened_index(self, progress: Any = None) -> Any:
-        """Return the index of the present decisions; build the index if it is missing."""
+        """Return the index with the present options; build the index if it is missing."""
         return self._index(self.plan, progress=progress)
 
     def build(self, chosen: IndexOptions, task: Any) -> None:
@@ -225,7 +231,8 @@ class PageJob(Job):
     def patches(self, *, newest: bool = False) -> Found | None:
         """Return the stored patches that were retrieved with the present decisions, without computing or writing.
 
-        If no such patches are stored, return None; with `newest`, return the patches that were retrieved last.
+        If no such patches are stored, return None; but if `newest` is True, return the patches of the last search, even
+        if decisions changed since.
         """
         plan = self.plan
         weak, key = retrieved.kept(self, plan), plan.keys["retrieved"]
@@ -243,7 +250,7 @@ class PageJob(Job):
         return labels, stale, labelling.class_names(plan, labels)
 
     def learns_at_once(self, plan: Plan) -> bool:
-        """Return whether the mapper learns from strokes without a new fit."""
+        """Return whether the mapper can learn from a stroke within seconds."""
         return fitting.learns_at_once(self, plan)
 
     def label_lines(self, plan: Plan, lines: Sequence[Any] | None, **options: Any) -> None:
@@ -255,25 +262,25 @@ class PageJob(Job):
         fitting.add_background(self, plan)
 
     def describe_line(self, position: int) -> None:
-        """Compute and cache the features of a line, so that labels after a stroke are ready sooner."""
+        """Compute and cache the features of the line at a position, so that labels after a stroke are ready sooner."""
         plan = self.plan
         if plan.by_points:
             nodes_of(filled_section(self, plan, plan.along, position)[0])
 
     def next_line(self, plan: Plan) -> dict[str, Any] | None:
-        """Return ``line`` (number) and ``place`` to correct next; see `outcrop.job.advice.next_line`."""
+        """Return the line to correct next, and its place of lowest confidence; see `outcrop.job.advice.next_line`."""
         return next_line(self, plan)
 
     # ---- warnings ---------------------------------------------------------------------------------------------------
 
     def fitted_mapper(self, plan: Plan) -> Any:
-        """Return the mapper of a plan if a fitted one is stored, else None."""
+        """Return the stored mapper that belongs to a plan; None if it was not fitted yet."""
         key = plan.mapper_key
         kept = key is not None and (self.stages.path("mapper", key) / "mapper").is_dir()
         return fitting.job_mapper(self, plan) if kept else None
 
     def retrieval_warnings(self, weak: WeakLabels) -> list[str]:
-        """Return the warnings about retrieved patches, the same that the command line prints."""
+        """Return the warnings about retrieved patches; the command line prints the same warnings."""
         if not self.indexed:
             return []
         usable = int((self._index(self.plan).status == 0).sum())
@@ -282,17 +289,20 @@ class PageJob(Job):
     # ---- sizes of journals ------------------------------------------------------------------------------------------
 
     def written(self, kind: str) -> int:
-        """Return the size of a stage's journal file, which grows with every new result; `kind` is the stage's name."""
+        """Return the size in bytes of a stage's journal file, which grows with every new result of the stage.
+
+        `kind` is the name of the stage, such as "index".
+        """
         path = self.stages.root / kind / "journal.txt"
         return path.stat().st_size if path.is_file() else 0
 
     def labels_written(self) -> int:
-        """Return the total size of the files that list finished lines, which grows with every labelled line."""
+        """Return the size in bytes of the files that list labelled lines; it grows with every labelled line."""
         return sum(path.stat().st_size for path in (self.stages.root / "votes").glob("*/votes.done"))
 
 
 def refuse_empty(volume: xr.DataArray) -> None:
-    """Raise an error if a volume holds no amplitudes other than zero; a few lines, far apart, are read first."""
+    """Raise an error if all amplitudes of a volume are zero or missing; a few lines, far apart, are read first."""
     lines = np.linspace(0, volume.shape[0] - 1, min(FEW_LINES, volume.shape[0])).astype(int)
     for line in dict.fromkeys([*lines.tolist(), *range(volume.shape[0])]):
         amplitudes = volume[line].values
@@ -311,7 +321,7 @@ def open_job(source: Any, job: str | Path | None, size: Any) -> PageJob:
     job : path, optional
         The job folder of a volume; by default NAME.outcrop in the current folder.
     size : int, (int, int) or str, optional
-        Patch size of a new job; an existing job keeps its size.
+        Patch size of a new job, in samples and traces or in the format of `parse_size`; an existing job keeps its size.
     """
     if hasattr(source, "dims"):
         path = Path(job or f"{Path(str(source.attrs.get('source') or 'volume')).stem}.outcrop")

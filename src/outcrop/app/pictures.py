@@ -1,4 +1,4 @@
-"""Sections of a volume as 8-bit pictures of screen size, cached and read ahead."""
+"""Sections of a volume as 8-bit pictures at screen resolution; recent and upcoming sections are cached."""
 
 import functools
 import threading
@@ -27,9 +27,10 @@ FRAMES = ((1, 2), (0, 2), (1, 0))  # axes of the volume across and down an inlin
 
 
 class Axis:
-    """An axis of a picture, made from axis values: inline numbers, crossline numbers, or times (or depths).
+    """An axis of the volume as an axis of a picture; converts axis values, positions and coordinates.
 
-    The coordinates of the picture are the axis values if these are evenly spaced, else positions 0, 1, 2, ...
+    Axis values are inline numbers, crossline numbers, times or depths. Positions count the lines or samples from 0.
+    Coordinates in the picture are the axis values if these are evenly spaced, else the positions.
 
     Examples
     --------
@@ -50,7 +51,7 @@ class Axis:
         return len(self.labels)
 
     def ends(self, first: int, last: int) -> list[float]:
-        """Return the coordinates of both edges of a picture of positions `first` to ``last - 1``, the smaller first."""
+        """Return the two edges of a picture of positions `first` to ``last - 1``, as coordinates, smaller first."""
         return sorted(self.start + (at - 0.5) * self.step for at in (first, last))
 
     def position(self, coordinate: float) -> int:
@@ -58,16 +59,16 @@ class Axis:
         return int(np.clip(np.floor((coordinate - self.start) / self.step + 0.5), 0, len(self) - 1))
 
     def nearest(self, label: float) -> int:
-        """Return the position whose axis value is nearest to a value."""
+        """Return the position on the axis whose axis value, such as a line number, is nearest to a given value."""
         return int(np.argmin(np.abs(self.labels - label)))
 
     def coordinate(self, label: float) -> float:
-        """Return the coordinate of an axis value."""
+        """Return the coordinate in the picture of an axis value, such as a line number."""
         return self.start + self.step * self.nearest(label)
 
 
 class Picture(NamedTuple):
-    """Codes of a section, rows downwards and columns to the right, and the coordinates of the edges of the picture."""
+    """A picture of a section or of a part of it: 8-bit codes, and the coordinates of the four edges."""
 
     codes: Codes  # uint8, shape (n_down, n_across)
     left: float
@@ -80,8 +81,8 @@ class Sections:
     """Sections of a volume as 8-bit pictures.
 
     Code 0 is a missing sample; codes 1 to 255 are amplitudes from -clip to clip. A pixel is the mean of all samples
-    that fall on the pixel. Of a large time slice, every Nth trace is read first; a thread then reads the part in view
-    at screen resolution.
+    that fall on the pixel. For a large time slice, only every Nth trace is read at first; a thread then reads the part
+    in view at screen resolution.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ class Sections:
     Attributes
     ----------
     refined : callable
-        Called after a time slice was read at finer resolution.
+        Function without arguments, called after a thread has read a time slice at finer resolution.
     """
 
     def __init__(self, volume: xr.DataArray) -> None:
@@ -112,15 +113,15 @@ class Sections:
 
     @functools.cached_property
     def clip(self) -> float:
-        """Amplitude shown as full black or white."""
+        """Absolute amplitude from which samples are drawn in full black or white."""
         return 0.5 if self.volume.attrs.get("scaled") else float(amplitude_clip(self.volume, percentile=99))
 
     def _encode(self, *where: Any) -> Codes:
-        """Return the codes of a part of the volume."""
+        """Read a part of the volume and return it as codes; `where` holds slices or positions along the three axes."""
         return encode(self.volume[where].values, self.clip, zero=self._zero)
 
     def frame(self, direction: int) -> list[Axis]:
-        """Return the axes across and down of the sections of a direction: 0 inline, 1 crossline, 2 time."""
+        """Return the horizontal and the vertical axis of sections of a direction: 0 inline, 1 crossline, 2 time."""
         return [self.axes[i] for i in FRAMES[direction]]
 
     def picture(self, direction: int, position: int, window: Window | None = None, *, ahead: int = 0) -> Picture:
@@ -129,7 +130,7 @@ class Sections:
         Parameters
         ----------
         direction, position : int
-            Axis of the volume and position along it.
+            Direction of the section (0 inline, 1 crossline, 2 time), and its position on this axis, counted from 0.
         window : (float, float, float, float), optional
             Part to show, in coordinates; by default the whole section.
         ahead : {-1, 0, 1}
@@ -160,7 +161,7 @@ class Sections:
         return self._keep(key)
 
     def _keep(self, key: tuple[int, int]) -> Codes:
-        """Read a section into the cache, and drop the least recently used sections."""
+        """Read a section into the cache and return its codes; drop the least recently used sections."""
         try:
             if key in self._kept:  # read together with another
                 return self._kept[key]
@@ -178,7 +179,10 @@ class Sections:
                 self._coming.pop(key, None)
 
     def _read(self, direction: int, position: int) -> dict[tuple[int, int], Codes]:
-        """Return (direction, position) -> codes of a section; for a time slice, also of the time slices near it."""
+        """Read a section and return a dict of its codes, with (direction, position) as key.
+
+        For a time slice, the time slices near it are read together with it and are also in the dict.
+        """
         if direction < 2:
             codes = self._encode(*(slice(None),) * direction, position)
             return {(direction, position): np.ascontiguousarray(codes.T)}
@@ -190,7 +194,7 @@ class Sections:
         return {(direction, first + i): one for i, one in enumerate(full)}
 
     def _thin(self) -> int:
-        """Return N if every Nth line and trace is read first for a time slice."""
+        """Return the step N at which a time slice is read first: every Nth inline and every Nth crossline."""
         n_inline, n_crossline = self.volume.shape[:2]
         return int(np.ceil(np.sqrt(max(1, n_inline * n_crossline / MOST_TRACES))))
 
@@ -221,14 +225,14 @@ class Sections:
         self.refined()
 
     def close(self) -> None:
-        """Stop reading ahead."""
+        """Stop the threads that read sections ahead and time slices at finer resolution."""
         self._closed = True
         self._refiner.wait()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def encode(values: npt.NDArray[Any], clip: float, *, zero: float = 0.0) -> Codes:
-    """Return amplitudes around `zero` as codes 1 to 255, and 0 for missing samples.
+    """Return amplitudes from ``zero - clip`` to ``zero + clip`` as codes 1 to 255; missing samples become 0.
 
     Examples
     --------
@@ -248,7 +252,7 @@ def encode(values: npt.NDArray[Any], clip: float, *, zero: float = 0.0) -> Codes
 def crop(
     codes: Codes, frame: Sequence[Axis], window: Window | None = None, *, mean: bool = True, most: Size = MOST_PIXELS
 ) -> Picture:
-    """Return a window of a section as a picture of at most screen size; coordinates increase rightwards and downwards.
+    """Return a part of a section as a picture of at most screen size; coordinates increase rightwards and downwards.
 
     Parameters
     ----------
@@ -257,9 +261,10 @@ def crop(
     frame : (Axis, Axis)
         Axes of the section across and down.
     window : (float, float, float, float), optional
-        Coordinates of the left, right, top and bottom edge; by default the whole section.
+        Coordinates of the left, right, top and bottom edge of the part; by default the whole section.
     mean : bool
-        Whether a pixel is the mean of the codes that fall on it; if false, it is the first code, as for labels.
+        If True, a pixel is the mean of the codes that fall on it. If False, it is the first of these codes, as labels
+        need.
     most : (int, int)
         Largest number of pixels across and down.
     """
@@ -274,7 +279,7 @@ def crop(
 
 
 def spans_of(frame: Sequence[Axis], window: Window | None) -> list[tuple[int, int]]:
-    """Return (first position, last position + 1) across and down, for a window or for the whole section."""
+    """Return the spans (first position, last position + 1) of a window across and down; None is the whole section."""
     if window is None:
         return [(0, len(axis)) for axis in frame]
     ends = [sorted(map(axis.position, part)) for axis, part in zip(frame, (window[:2], window[2:]), strict=True)]
@@ -282,7 +287,9 @@ def spans_of(frame: Sequence[Axis], window: Window | None) -> list[tuple[int, in
 
 
 def shrink(codes: Codes, down: int, across: int) -> Codes:
-    """Return the mean of each block of codes; incomplete blocks at the rim are filled by repeating the last codes.
+    """Return the mean of each block of `down` rows and `across` columns of codes.
+
+    Incomplete blocks at the rim are filled by repeating the last codes.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""Places where a correction is most informative: large areas with uncertain labels and signal, unlike each other."""
+"""Find the places where a correction of the labels is most informative.
+
+These places lie in large areas of uncertain labels, contain signal, and differ from each other.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -23,7 +26,7 @@ Floats = npt.NDArray[np.floating[Any]]
 
 
 class Unsure(NamedTuple):
-    """A place to check, and the mean confidence in the patch around the place, 0 to 1."""
+    """A place to check, and the mean confidence of the labels in the patch around it, 0 to 1."""
 
     place: list[float]
     confidence: float
@@ -32,19 +35,19 @@ class Unsure(NamedTuple):
 def places(
     survey: Survey, labels: Any, seen: Sequence[Place] = (), count: int = 6, check: Callable[[], object] = lambda: None
 ) -> list[Unsure]:
-    """Return places on labelled lines where a correction is most informative, the best first.
+    """Return the places on labelled lines where a correction is most informative, most informative first.
 
     Parameters
     ----------
     survey : Survey
     labels : Labels
-        Labels of the job.
+        Labels of the job, from `PageJob.read_labels`.
     seen : sequence of (inline, crossline, time)
-        Places that were visited before.
+        Places that the interpreter visited before; places near them or similar to them are avoided.
     count : int
         Largest number of places to return.
     check : callable
-        Called between steps; it can raise an error to end the search.
+        Function without arguments, called repeatedly during the search; it can raise an error to end the search.
     """
 
     def line_first(at: Sequence[int]) -> Sequence[int]:
@@ -73,13 +76,15 @@ def places(
 
 
 def look(patch: Codes) -> Floats:
-    """Return features of an 8-bit patch: mean and standard deviation of each of its log energies."""
+    """Return features that compare 8-bit patches: mean and standard deviation of each log energy, as one array."""
     nodes = describe(patch[None] / np.float32(255))[0]
     return np.concatenate([nodes.mean(axis=(0, 1)), nodes.std(axis=(0, 1))])
 
 
 def most_different(unsure: Floats, looks: Floats, seen: Floats, count: int) -> list[int]:
-    """Return the rows of uncertain places that differ most from each other and from visited places, the best first.
+    """Choose uncertain places that differ most from each other and from visited places.
+
+    Returns the rows of the chosen places in `unsure` and `looks`, most informative first.
 
     Parameters
     ----------
@@ -90,7 +95,7 @@ def most_different(unsure: Floats, looks: Floats, seen: Floats, count: int) -> l
     seen : array, shape (n_seen, n_features)
         Features of each visited place.
     count : int
-        Largest number of rows to return.
+        Largest number of places to choose.
 
     Examples
     --------
@@ -119,7 +124,7 @@ def most_different(unsure: Floats, looks: Floats, seen: Floats, count: int) -> l
 
 
 def holds_signal(codes: Codes, size: Size) -> npt.NDArray[np.bool_]:
-    """Return whether the window of a given size around each sample is neither muted nor noise.
+    """Return a mask of the samples around which a window of a given size is neither muted nor noise.
 
     Parameters
     ----------
@@ -145,9 +150,10 @@ def holds_signal(codes: Codes, size: Size) -> npt.NDArray[np.bool_]:
 
 
 def spread(found: list[Spot], size: Sequence[int], count: int, before: Sequence[Sequence[int]] = ()) -> list[Spot]:
-    """Return the first spots that lie so far apart that no box of a given size holds two of them.
+    """Return the first `count` spots, leaving out spots near a returned spot or near a place in `before`.
 
-    Spots near a place in `before` (positions of line, trace and sample) are left out too.
+    Spots are (confidence, line, trace, sample), and places are (line, trace, sample), as positions. Two are near each
+    other if they differ by less than `size` along all three axes.
 
     Examples
     --------
@@ -165,9 +171,18 @@ def spread(found: list[Spot], size: Sequence[int], count: int, before: Sequence[
 
 
 def least(sure: Codes, size: Size, count: int, allowed: npt.NDArray[np.bool_]) -> list[tuple[float, int, int]]:
-    """Return (mean, trace, sample) of the windows of a given size with the lowest mean confidence, without overlap.
+    """Return (mean confidence, trace, sample) of the windows with the lowest mean confidence, without overlap.
 
-    Windows have their centre at (trace, sample), where `allowed` is true. A confidence of 0 means no value.
+    Parameters
+    ----------
+    sure : uint8 array, shape (n_traces, n_samples)
+        Confidence of each sample, 1 to 255; 0 means no value.
+    size : (int, int)
+        Width of a window in traces and height in samples.
+    count : int
+        Largest number of windows to return.
+    allowed : bool array, shape (n_traces, n_samples)
+        True where the centre of a window, (trace, sample), may lie.
 
     Examples
     --------

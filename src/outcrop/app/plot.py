@@ -1,4 +1,4 @@
-"""The plot of a section with labels, painted samples, boxes and expert labels."""
+"""The plot of a section with labels, painted samples, boxes around patches, and expert labels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -44,11 +44,11 @@ class Frame:
     name : str
         Name of the figure.
     amplitudes, codes : LinearColorMapper
-        Colours of the amplitudes and of the label codes.
+        Bokeh colour mappers of the amplitudes and of the label codes.
     ending : str
-        Pattern of the names of the renderers, such as ``linked-{}-1``.
+        Pattern of the names of the Bokeh renderers, such as ``linked-{}-1``; {} stands for amplitudes, labels or stale.
     scale : int
-        Distance between the lines of the hatching.
+        Distance between the lines of the hatching, in pixels.
     """
 
     def __init__(self, survey: Survey, name: str, amplitudes: Any, codes: Any, *, ending: str, scale: int) -> None:
@@ -65,16 +65,16 @@ class Frame:
 
     @property
     def unit(self) -> str | None:
-        """Unit of the vertical axis of the volume, None if unknown."""
+        """Unit of the time or depth axis, such as ms or m; None if unknown."""
         unit: str | None = sample_unit(self.survey.volume)
         return unit
 
     def names(self, direction: int) -> list[str]:
-        """Return the names of the axes across and down a section of a direction (0 inline, 1 crossline, 2 time)."""
+        """Return the names of the horizontal and vertical axis of inlines (0), crosslines (1) or time slices (2)."""
         return [str(self.survey.volume.dims[i]) for i in FRAMES[direction]]
 
     def set_frame(self, direction: int) -> None:
-        """Set the ranges of the figure to the whole sections of a direction."""
+        """Set the axis ranges of the figure to a whole section of a direction: 0 inline, 1 crossline, 2 time."""
         frame = self.survey.sections.frame(direction)
         axes = zip(self.names(direction), frame, strict=True)
         whole = show_whole(self.figure, *frame)
@@ -88,12 +88,12 @@ class Frame:
         self.figure.title.text = f"{name} {label:g} {(direction == 2 and self.unit) or ''}".rstrip()
 
     def hatch_parts(self, parts: Sequence[Sequence[float]]) -> None:
-        """Hatch the parts of the section that have stale labels; each part is (left, right, top, bottom)."""
+        """Hatch the parts of the section with stale labels; a part is (left, right, top, bottom) in coordinates."""
         self.stale.data = {name: [part[i] for part in parts] for i, name in enumerate(EDGES)}
 
 
 class SectionPlot(Frame):
-    """Bokeh figures of the section with labels and of the same section with expert labels, with all their glyphs.
+    """Two Bokeh figures of the section in view: one with the labels, one with the expert labels.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class SectionPlot(Frame):
         self._make_tools()
 
     def words(self, x: float, y: float, text: str, colour: str, **options: Any) -> Any:
-        """Add a text over the section, on a coloured background; hidden at first."""
+        """Add a text over the section at (x, y) in pixels, hidden at first; return its Bokeh label."""
         one = Label(
             x=x, y=y, x_units="screen", y_units="screen", text=text, visible=False, text_font_size="12px",
             text_color="white", background_fill_color=colour, background_fill_alpha=0.92, **options,
@@ -178,7 +178,15 @@ class SectionPlot(Frame):
             self.sides.append(side)
 
     def compare(self, way: str, *, other: str) -> None:
-        """Show the labels `ALONE`, `SIDE_BY_SIDE` with the expert labels, or with a `SWIPE` line between both."""
+        """Choose how labels are compared with expert labels.
+
+        Parameters
+        ----------
+        way : {"Mine", "Side by side", "Swipe"}
+            Show the labels alone, the expert labels next to the labels, or both on the two sides of a swipe line.
+        other : str
+            What the page writes to the right of the swipe line: expert, or section without expert labels.
+        """
         self.expert.visible = way == SIDE_BY_SIDE
         for one in (self.cut, self.over, *self.sides):
             one.visible = way == SWIPE
@@ -208,7 +216,7 @@ class SectionPlot(Frame):
         self.figure.add_tools(self.lasso)
 
     def set_frame(self, direction: int) -> None:
-        """Set the ranges and the names of the axes for the sections of a direction."""
+        """Set the ranges and the names of the axes for sections of a direction: 0 inline, 1 crossline, 2 time."""
         super().set_frame(direction)
         axes, sample = self.survey.sections.frame(direction), self.survey.volume.dims[2]
         names = [f"{name} ({self.unit})" if self.unit and name == sample else name for name in self.names(direction)]
@@ -220,7 +228,7 @@ class SectionPlot(Frame):
         self._centre_cut()
 
     def show_section(self, picture: Picture, direction: int, position: int) -> None:
-        """Show a section, and store its direction and position, which strokes refer to."""
+        """Show the amplitudes of a section, and store its direction and position for new strokes."""
         here = {"section": [direction, position], "label": self.survey.axes[direction].labels[position].item()}
         self.figure.tags = [self.figure.tags[0] | here]  # strokes belong to this section
         self.show_amplitudes(picture, direction, position)
@@ -228,7 +236,17 @@ class SectionPlot(Frame):
     def show_labels(
         self, found: tuple[Picture, Picture, list[str]] | None, before: Codes, colours: Mapping[str, str]
     ) -> None:
-        """Show labels and confidence from `ShownLabels.pictures`, and send the labels before the last correction."""
+        """Show the labels of a section.
+
+        Parameters
+        ----------
+        found : (Picture, Picture, list of str) or None
+            Labels, confidence and class names from `ShownLabels.pictures`; None shows no labels.
+        before : uint8 array
+            Label codes before the last correction, with which the browser shows the changes.
+        colours : dict
+            Class -> colour.
+        """
         if found is None:
             self.overlay.data = NOTHING | {"confidence": [], "before": []}
             return
@@ -239,29 +257,29 @@ class SectionPlot(Frame):
             self.figure.tags = [self.figure.tags[0] | {"classes": names}]
 
     def show_truth(self, found: tuple[Picture, list[str]] | None, colours: Mapping[str, str]) -> None:
-        """Show the expert labels from `ShownLabels.truth_picture`."""
+        """Show the expert labels from `ShownLabels.truth_picture`; None shows no expert labels."""
         if found is not None:
             self.truth_codes.update(**palette(found[1], colours))
         self.truth.data = dict(NOTHING) if found is None else columns(found[0])
 
     def show_stale(self, parts: Sequence[Sequence[float]], text: str) -> None:
-        """Hatch the parts of the section that have stale labels, and show a notice."""
+        """Hatch the parts (left, right, top, bottom) with stale labels; if there are any, show the notice `text`."""
         self.hatch_parts(parts)
         self.notice.update(visible=bool(parts), text=text)
 
     def show_confirmed(self, parts: Sequence[Sequence[float]], text: str) -> None:
-        """Draw a frame around each confirmed part (left, right, top, bottom), and show a notice."""
+        """Draw a frame around each confirmed part (left, right, top, bottom); show the notice `text` if not empty."""
         self.confirmed.data = {name: [part[i] for part in parts] for i, name in enumerate(EDGES)}
         self.confirmed_notice.update(visible=bool(text), text=text, y=64 if self.notice.visible else 8)
 
     def show_painted(self, picture: Picture | None, codes: Mapping[str, int], colours: Mapping[str, str]) -> None:
-        """Show the painted samples, in the colours of their classes."""
+        """Show the painted samples in the colours of their classes; `picture` holds class codes, None shows nothing."""
         names = {code: name for name, code in codes.items()}
         self.marks.update(**palette([names.get(i + 1, "") for i in range(max(names, default=0))], colours))
         self.painted.data = dict(NOTHING) if picture is None else columns(picture)
 
     def boxes(self, direction: int, places: Iterable[tuple[Place, str, str]]) -> Columns:
-        """Return the boxes of patches on the sections of a direction, for `places` (place, colour, name)."""
+        """Return the boxes around patches as columns of a data source; `places` yields (place, colour, name)."""
         (before, size), axes = self.survey.reach(), self.survey.axes
         rows = []
         for place, colour, name in places:
@@ -273,12 +291,12 @@ class SectionPlot(Frame):
 
 
 def source(names: Iterable[str]) -> Any:
-    """Return a data source with empty columns of the given names."""
+    """Return a Bokeh data source with empty columns of the given names."""
     return ColumnDataSource(data={name: [] for name in names})
 
 
 def empty_figure(x_range: Any, y_range: Any, **options: Any) -> Any:
-    """Return an empty figure that fills the available space."""
+    """Return an empty Bokeh figure that fills the available space."""
     one = figure(
         x_range=x_range, y_range=y_range, tools="", sizing_mode="stretch_both", min_height=300, toolbar_location=None,
         active_scroll=None, output_backend="canvas", **options,
@@ -289,7 +307,7 @@ def empty_figure(x_range: Any, y_range: Any, **options: Any) -> Any:
 
 
 def add_tools(plot: Any, *others: Any) -> tuple[Any, Any]:
-    """Add pan and zoom tools, shared by several figures, and a reset tool to the first figure."""
+    """Add shared pan and zoom tools to all figures and a reset tool to the first; return the pan and zoom tools."""
     pan, wheel = models.PanTool(), models.WheelZoomTool(speed=ZOOM, zoom_on_axis=False)
     for one in (plot, *others):
         one.add_tools(pan, wheel, *([models.ResetTool()] if one is plot else []))
@@ -298,7 +316,7 @@ def add_tools(plot: Any, *others: Any) -> tuple[Any, Any]:
 
 
 def name_axes(plot: Any, names: Sequence[str], axes: Sequence[Axis]) -> None:
-    """Set the names of the axes across and down; on an axis of unevenly spaced lines, ticks show the line numbers."""
+    """Set the names of the horizontal and the vertical axis of a figure, and the numbers at their ticks."""
     for drawn, name, axis in zip((plot.xaxis[0], plot.yaxis[0]), names, axes, strict=True):
         drawn.axis_label = name
         if axis.even:
@@ -313,16 +331,17 @@ def name_axes(plot: Any, names: Sequence[str], axes: Sequence[Axis]) -> None:
 
 
 def show_whole(plot: Any, across: Axis, down: Axis) -> list[float]:
-    """Show a whole section; return its left, right, bottom and top. Script aspect.js keeps the exaggeration."""
+    """Set the axis ranges so that a whole section is shown; return its left, right, bottom and top coordinate."""
     plot.x_range.update(start=across.low, end=across.high, reset_start=across.low, reset_end=across.high)
     plot.y_range.update(start=down.high, end=down.low, reset_start=down.high, reset_end=down.low)
     return [across.low, across.high, down.high, down.low]
 
 
 def bin_ratio(survey: Survey, frame: Sequence[Axis]) -> float:
-    """Return the ratio of the lengths of one step down and one step across a time slice.
+    """Return the true height of a pixel of a time slice divided by its true width.
 
-    Lengths are in metres if the bin size is known. A slice with unevenly spaced lines has no scale; its ratio is 0.
+    The height is the distance between neighbouring inlines, the width that between neighbouring crosslines. Without a
+    known bin size both count as equal. If the lines are unevenly spaced, the slice has no scale, and the ratio is 0.
     """
     inline, crossline = survey.volume.attrs.get("bin_size") or (1.0, 1.0)
     return float(inline / crossline) if all(axis.even for axis in frame) else 0.0
@@ -341,18 +360,22 @@ def ink(colour: str) -> str:
 
 
 def axis_tag(name: str, axis: Axis) -> dict[str, Any]:
-    """Return the properties of an axis for the browser; its values are included only if they are unevenly spaced."""
+    """Return the properties of an axis for scripts in the browser, with its values if they are unevenly spaced."""
     labels = [] if axis.even else axis.labels.tolist()
     return {"name": name, "start": axis.start, "step": axis.step, "count": len(axis), "labels": labels}
 
 
 def columns(picture: Picture) -> Columns:
-    """Return the columns of an image glyph that draws a picture."""
+    """Return the data columns with which a Bokeh image draws a picture."""
     width, height = picture.right - picture.left, picture.bottom - picture.top
     return {"image": [picture.codes], "x": [picture.left], "y": [picture.top], "dw": [width], "dh": [height]}
 
 
 def palette(names: Sequence[str], colours: Mapping[str, str]) -> dict[str, Any]:
-    """Return properties of a colour mapper for code 0 (not labelled), codes 1, 2, ... (classes) and 255 (uncertain)."""
+    """Return the properties of a Bokeh colour mapper of label codes.
+
+    Code 0 (not labelled) is transparent, codes 1, 2, ... have the colours of the classes, and code 255 (uncertain) is
+    grey.
+    """
     shades = ["#00000000", *(colours.get(name, UNSURE) for name in names)]
     return {"palette": shades, "low": -0.5, "high": len(names) + 0.5, "high_color": UNSURE}

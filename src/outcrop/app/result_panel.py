@@ -20,15 +20,15 @@ TEXTS = {
 
 
 class ExportPanel(Panel):
-    """A part of the page that writes files, with a box to include stale lines and a list of the written files.
+    """A panel that exports files, with a checkbox to include stale lines and a list of the written files.
 
     Parameters
     ----------
     viewer : Viewer
     stale, written : str
-        Names of the widgets: the box to include stale lines, and the list of written files.
+        Names of two widgets: the checkbox to include stale lines, and the list of written files.
     geology : bool
-        Whether to list only exports of sticks and geobodies.
+        Whether to list only exports of fault sticks and geobodies.
     """
 
     def __init__(self, viewer: Viewer, stale: str, written: str, *, geology: bool = False) -> None:
@@ -39,24 +39,24 @@ class ExportPanel(Panel):
 
     @property
     def wants_stale(self) -> bool:
-        """Whether exports include stale lines."""
+        """Whether the checkbox *include stale lines* is ticked."""
         return bool(self.stale.active)
 
     def show_written(self) -> None:
-        """Show the exports of this session, and the downloads."""
+        """List the files exported in this session, and links to download the files of the job."""
         listed = [one for one in self.results.written if one.geology or not self._geology]
         texts = [one.text.replace(str(one.path), shown_path(one.path), 1) for one in listed]
         self.written.text = "".join(f"<div>{escape(text)}</div>" for text in texts)
         self.downloads.text = ", ".join(map(self._link, downloads_of(self.session.path)))
 
     def _link(self, name: str) -> str:
-        """Return a link that downloads a file of the job."""
+        """Return an HTML link that downloads the file of the job with a given name."""
         way = f"download/{quote(self.session.path.name)}/{quote(name)}"
         return f"<a href='{escape(way)}' download='{escape(name)}'>{escape(name)}</a>"
 
 
 class ResultPanel(ExportPanel):
-    """Exports of labels, and the commands that repeat the work.
+    """The panel of step 4: exports of labels, and the commands that repeat the work in a terminal.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ class ResultPanel(ExportPanel):
         self.commands = Div(text="", name="commands", sizing_mode="stretch_width", styles=wrapped)
 
     def layout(self, *above: Any) -> Any:
-        """Return the parts of the panel, arranged below other panels."""
+        """Return the layout of the panel; the parts in `above` come first."""
         exports = [heading("Export into the job folder"), self.lines, self.stale, pn.FlexBox(*self.actions)]
         what = hint(
-            "The commands repeat the work in a new job folder. The file of decisions holds what no option expresses: "
-            "verdicts, strokes, colours and pictures."
+            "These commands repeat the work in a new job folder. The file decisions.jsonl transfers the decisions that "
+            "no option expresses: verdicts, strokes, colours, and exemplars given as pictures."
         )
         files = [self.written, heading("Download"), self.downloads]
-        return scrolled(*above, *exports, *files, heading("The same from a terminal"), what, self.commands)
+        return scrolled(*above, *exports, *files, heading("Repeat the work in a terminal"), what, self.commands)
 
     def _on_export(self, kind: str) -> None:
         self.results.start(kind, line=self.viewer.line, stale=self.wants_stale)

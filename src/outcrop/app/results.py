@@ -1,4 +1,4 @@
-"""Exports on the page, and the commands that repeat the work."""
+"""Exports from the page, and the commands that repeat the work in a terminal."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ AGAIN = "again.outcrop"  # job folder in the commands
 
 
 class Written(NamedTuple):
-    """A written export, and a sentence that describes it."""
+    """A written export: its path, a sentence that describes it, and whether it holds fault sticks or geobodies."""
 
     path: Path
     text: str
@@ -26,18 +26,18 @@ class Written(NamedTuple):
 
 
 class Results:
-    """Exports of a session.
+    """Writes exports of the job for a session of the page.
 
     Parameters
     ----------
     labelling : ShownLabels
     truth : str, optional
-        Path of the expert labels.
+        Path of the expert labels, for the command that evaluates the labels.
 
     Attributes
     ----------
     written : list of Written
-        Exports of this session.
+        Exports that this session has written.
     """
 
     def __init__(self, labelling: ShownLabels, truth: str | Path | None = None) -> None:
@@ -46,7 +46,7 @@ class Results:
         self.written: list[Written] = []
 
     def start(self, kind: str, *, line: float | None = None, stale: bool = False) -> Task:
-        """Write an export in a thread; the arguments are those of `export`."""
+        """Start a task that writes an export, and return the task; the arguments are those of `export`."""
 
         def write(_: Task) -> None:
             self.written.append(self.export(kind, line=line, stale=stale))  # shown when the task has ended
@@ -62,9 +62,9 @@ class Results:
         name : str, optional
             Name of the file or folder, inside the export folder.
         line : int, optional
-            Number of the line of the figure.
+            Number of the line that the figure shows.
         stale : bool
-            Whether to include stale lines; if false, a stale line raises an error.
+            Whether to include stale lines; if False, a stale line raises an error.
 
         Returns
         -------
@@ -83,9 +83,9 @@ class Results:
         return Written(out, self.job.export(out, what=what, stale=stale))
 
     def check_stale(self, positions: Collection[int] | None = None, *, stale: bool) -> int:
-        """Return the number of stale lines among the lines at given positions, by default all lines.
+        """Return the number of stale lines among the labelled lines at given positions, by default all.
 
-        Raises an error if there are stale lines and `stale` is false.
+        If there are stale lines and `stale` is False, raise an error.
         """
         done = self.labelling.done()
         old = sum(self.labelling.is_stale(i) for i in (done if positions is None else done.intersection(positions)))
@@ -97,7 +97,7 @@ class Results:
         return old
 
     def free_path(self, name: str) -> Path:
-        """Return the path of a name in the export folder; if the name exists there, add a number to it."""
+        """Return the path of a new file in the export folder; add a number to the name if such a file exists."""
         folder = (self.job.path / "export").resolve()
         out = (folder / name).resolve()
         if out.parent != folder or not re.fullmatch(r"[\w][\w .()-]{0,100}", name):
@@ -114,7 +114,7 @@ class Results:
         from outcrop.plots.sections import labelled_section
 
         if line is None or self.labelling.codes(line) is None:
-            raise ValueError("This section has no labels to draw; show a labelled line.")
+            raise ValueError("The section in view is not a labelled line; show a labelled line to draw it.")
         place = {self.survey.line_name: line}
         truth = self.labelling.truth
         truth = truth.sel(place) if truth is not None and self.labelling.scores(line) else None
@@ -122,19 +122,20 @@ class Results:
         labelled_section(self.survey.volume.sel(place), labels, truth=truth).savefig(out, dpi=150)
 
     def summary(self) -> str:
-        """Return the numbers of labelled, stale and unlabelled lines as a sentence."""
+        """Return a sentence with the numbers of labelled, stale and unlabelled lines, and the minimum confidence."""
         total, labelled, stale = self.labelling.counts()
         words = [f"{labelled} of {total} lines labelled"]
         words += [f"{stale} of them stale"] if stale else []
         words += [f"{total - labelled} not labelled, written as 0"] if labelled < total else []
         limit = self.labelling.limit
-        words += [f"below {100 * limit:.0f} % confidence written as uncertain"] if limit else []
+        words += [f"samples below {100 * limit:.0f} % confidence written as uncertain"] if limit else []
         return ", ".join(words)
 
     def commands(self) -> list[str]:
         """Return commands that repeat the work in another job folder.
 
-        Decisions that no option expresses (verdicts, strokes, colours and pictures) are transferred by a file.
+        The file decisions.jsonl transfers the decisions that no option expresses: verdicts, strokes, colours and
+        exemplars given as pictures. Without an index, the list is empty.
         """
         if not self.job.indexed:
             return []
@@ -178,7 +179,7 @@ def retrieve_command(job: PageJob) -> list[str]:
 
 
 def label_command(job: PageJob, done: Collection[float], total: int) -> list[str]:
-    """Return the words of the command that labels the lines `done`, out of `total` lines, with the same options."""
+    """Return the words of the command that labels the lines with the numbers `done`, of `total` lines in the survey."""
     chosen = job.plan.label.changed()
     words = ["outcrop", "label", AGAIN, "--mapping", job.plan.label.mapping]
     for option in ("seed", "step", "min_confidence", "max_error"):
@@ -193,13 +194,13 @@ def hyphened(name: str) -> str:
 
 
 def shown_path(path: str | Path) -> str:
-    """Return a path relative to the current folder if the path lies in that folder, else the whole path."""
+    """Return a path as text: relative to the current folder if it lies in this folder, else unchanged."""
     path, here = Path(path), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def comma(values: Iterable[float | str]) -> str:
-    """Return numbers or names joined by commas, as in an option.
+    """Return numbers or names joined by commas, as the options of commands need them.
 
     Examples
     --------

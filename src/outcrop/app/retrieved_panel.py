@@ -34,7 +34,7 @@ Patch = dict[str, Any]  # in the gallery: place, along, title, note, hint, and t
 class RetrievedPanel(Panel):
     """The gallery of retrieved patches, and the curve of their similarity.
 
-    The gallery marks accepted and rejected patches, and keeps its order meanwhile; *Re-rank* sorts the patches again.
+    After a verdict the gallery marks the patch and keeps its order, until the button *Re-rank* sorts the patches again.
 
     Parameters
     ----------
@@ -93,12 +93,12 @@ class RetrievedPanel(Panel):
         curve.on_event(events.Tap, lambda event: self._on_cut(event.y))
 
     def layout(self) -> Any:
-        """Return the parts of the panel, arranged."""
+        """Return the layout of the panel."""
         what = hint(
-            "Drag the line in the curve, or enter the number of patches to use. Click a patch to show it in the "
-            "section. Key A accepts, key R rejects; the same key again clears the verdict. Shift with a click or an "
-            "arrow key chooses several patches. The percentage is the estimated probability that a patch shows the "
-            "class."
+            "Drag the line in the curve, or enter a number, to choose how many patches are used. Click a patch to show "
+            "it in the section. Key A accepts a patch, key R rejects it; the same key again clears the verdict. To "
+            "choose several patches, hold Shift and click, or hold Shift and press an arrow key. The percentage is the "
+            "estimated probability that a patch shows the class."
         )
         taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
         listed = pn.FlexBox(self.informative, self.rejected, self.sort, *self.actions, *self.judge_all)
@@ -118,11 +118,11 @@ class RetrievedPanel(Panel):
         self._show_gallery()
 
     def forget_order(self) -> None:
-        """Let the next search determine the order of the patches."""
+        """Discard the order of the gallery and go to its beginning; the next search determines a new order."""
         self.first, self._of = 0, ()
 
     def _sort(self, _: object = None) -> None:
-        """List the patches in the order of the present search; if a search is running, then in its order."""
+        """Sort the gallery by the present search, and again by the result of a search that is still running."""
         self.forget_order()
         self._follows = True
         self._show_gallery()
@@ -145,7 +145,7 @@ class RetrievedPanel(Panel):
         self._judge([self._patches[int(key)] for key in message.get("keys", [message["key"]])], accept)
 
     def _judge(self, patches: list[Patch], accept: bool) -> None:
-        """Accept or reject patches as one act; if all of them have this verdict, clear it."""
+        """Accept or reject patches as one act; if all patches have this verdict already, clear their verdicts."""
         verdicts = self._verdicts()
         left = [one for one in patches if verdicts.get(key_of(one)) is not accept]
         self._follows = False
@@ -160,7 +160,7 @@ class RetrievedPanel(Panel):
     # ---- showing ----------------------------------------------------------------------------------------------------
 
     def show_classes(self) -> None:
-        """Update the buttons that choose a class."""
+        """Update the buttons that choose the class of the gallery."""
         names = list(self.job.palette)
         if self.viewer.outlined not in names:
             self.viewer.outlined = names[0] if names else ""
@@ -174,7 +174,7 @@ class RetrievedPanel(Panel):
         self._show_curve()
 
     def show_marks(self) -> None:
-        """Update the gallery and the number of patches after a verdict or another number of patches."""
+        """Update the verdicts in the gallery, and the requested and suggested number of patches."""
         self._show_gallery()
         taken, suggested = self._asked()
         self.count.visible = self.suggested.visible = taken > 0
@@ -183,11 +183,11 @@ class RetrievedPanel(Panel):
             self.suggested.update(label=f"{suggested} suggested", disabled=taken == suggested)
 
     def _asked(self) -> tuple[int, int]:
-        """Return the requested and the suggested number of patches of this class; (0, 0) if it was not searched."""
+        """Return the requested and suggested number of patches of the gallery's class; (0, 0) before a search."""
         return self.search.asked(self.viewer.outlined) or (0, 0)
 
     def _verdicts(self) -> dict[tuple[Any, str], bool]:
-        """Return (place, direction) of a patch -> True if it was accepted for this class, False if rejected."""
+        """Return the verdicts on patches of the gallery's class; see `PageJob.verdicts`."""
         return self.job.verdicts(self.viewer.outlined)
 
     def _show_gallery(self) -> None:
@@ -208,7 +208,7 @@ class RetrievedPanel(Panel):
         self.show_note()
 
     def _rejected(self) -> list[Patch]:
-        """Return the rejected patches of this class."""
+        """Return the rejected patches of the class that the gallery shows."""
         found = []
         for (place, along), accept in self._verdicts().items():
             where = ", ".join(f"{part:g}" for part in place)
@@ -217,7 +217,7 @@ class RetrievedPanel(Panel):
         return found
 
     def _found(self) -> list[Patch]:
-        """Return the retrieved patches by rank, or the most informative first if the toggle is on."""
+        """Return the retrieved patches by rank, or most informative first if the toggle of that name is on."""
         weak = self.search.weak
         if weak is None:
             return []
@@ -261,7 +261,7 @@ class RetrievedPanel(Panel):
         warn(self.warnings, self.session.advice.retrieved())
 
     def _show_curve(self) -> None:
-        """Draw the curve of the patches' similarity, and the line above which patches are used."""
+        """Draw the curve of similarity over rank, and the line above which patches are used."""
         curve = np.array(self.search.weak.curves.get(self.viewer.outlined, []) if self.search.weak else [])
         self.curve.visible = len(curve) > 0
         if not len(curve):
@@ -275,5 +275,5 @@ class RetrievedPanel(Panel):
 
 
 def key_of(patch: Patch) -> tuple[tuple[float, ...], str]:
-    """Return (place, direction), which identifies a patch in verdicts."""
+    """Return (place, direction) of a patch, by which verdicts identify it."""
     return tuple(patch["place"]), patch["along"]

@@ -1,8 +1,8 @@
-"""The search of the page, first in the neighbourhood of a line and later in the survey, and the retrieved patches.
+"""The search for similar patches on the page: first near a line, later in the whole survey.
 
-In a large volume without an index, the page first searches the lines near the line in view. The job logs this choice:
-the options of an index with an area, and those of the index of the whole survey. A background task then indexes the
-survey, and the next search covers the survey.
+In a large volume without an index, the page first searches only the lines near the line in view. The job logs the
+options of this small index, and the options of the later index of the whole survey. A background task then indexes the
+survey, and the next search covers the whole survey.
 """
 
 import math
@@ -24,7 +24,7 @@ IN_MEMORY = 1 << 30  # bytes of descriptors that are held in memory, for a searc
 
 
 class Search:
-    """The retrieved patches, and the scope of the search.
+    """The search for patches like the exemplars, and the retrieved patches.
 
     Parameters
     ----------
@@ -36,11 +36,11 @@ class Search:
     Attributes
     ----------
     weak : WeakLabels or None
-        The retrieved patches; stale or None until the search is done.
+        The retrieved patches. During a search, they are those of the last search, or None.
     key : str or None
         Digest of everything that the retrieved patches were made from.
     basis : str or None
-        Digest of the same inputs without the verdicts.
+        Digest of the same inputs, but without the verdicts.
     """
 
     def __init__(self, job: PageJob, survey: Survey, work: Work) -> None:
@@ -76,7 +76,7 @@ class Search:
     def refresh(self, *, mine: bool = True) -> None:
         """Update the retrieved patches after a decision, in a thread.
 
-        If another program made the decision (`mine` is false), only stored patches are shown, without a search.
+        If `mine` is False, another program made the decision; the page then shows stored patches without a search.
         """
         self._mine |= mine
         self._latest.request()
@@ -108,14 +108,17 @@ class Search:
         return self.job.patches()
 
     def _show(self, found: Found | None) -> None:
-        """Show the found patches; if none are found, keep older patches, marked stale, while the job has exemplars."""
+        """Show the found patches.
+
+        If `found` is None, the present patches stay in view as stale; but if the job has no exemplars, none are shown.
+        """
         self._asked |= found is not None
         if found is not None or not self.job.plan.queries:
             self._take(found)
         self.work.tell("weak")
 
     def accepted(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the retrieved patches that the interpreter accepted."""
+        """Return a mask, shape (n_patches,), of the retrieved patches that the interpreter accepted."""
         rows = self.weak.accepted
         pairs = zip(self.weak.rows.tolist(), self.weak.classes.tolist(), strict=True)
         return np.array([row in rows.get(name, ()) for row, name in pairs], bool)
@@ -149,7 +152,7 @@ class Search:
 
     @property
     def scope(self) -> str:
-        """Scope of the present index: "neighbourhood" or "survey"; "" if the job has no index."""
+        """What the present index covers: "neighbourhood" (lines near one line), "survey", or "" without an index."""
         return self._where()[0]
 
     def survey_waits(self) -> bool:
@@ -157,7 +160,7 @@ class Search:
         return self._where()[1]
 
     def _where(self) -> tuple[str, bool]:
-        """Return `scope`, and the value of `survey_waits`; both are cached until the index or its options change."""
+        """Return the values of `scope` and `survey_waits`, cached until the index or the decisions change."""
 
         def look() -> tuple[str, bool]:
             whole = self.job.plan.survey
@@ -167,20 +170,23 @@ class Search:
         return self._covered.get((self.job.plan, self.job.written("index")), look)
 
     def choose_size(self, size: tuple[int, int], line: float | None = None) -> None:
-        """Choose another height and width of patches; the next search computes their descriptors.
+        """Choose the height (samples) and width (traces) of patches; the next search computes their descriptors.
 
-        A large survey is searched around a line first.
+        In a large survey, the next search covers only the lines near line number `line`.
         """
         chosen = self.job.plan.survey or self.job.chosen_index
         self._decide(chosen.updated(size=size, step="auto"), line)
 
     def _decide(self, whole: IndexOptions, line: float | None, *, by_page: bool = False) -> None:
-        """Choose the index of the survey with options `whole`; in a large survey, choose that of lines near a line."""
+        """Choose the options `whole` for the index; in a large survey, first choose an index of lines near `line`."""
         near = self._around(whole, line) if self._is_large(whole) else None
         self.job.choose_where(near or whole, near and whole, by_page=by_page)
 
     def retrieve(self, line: float | None = None) -> Task:
-        """Find patches like the exemplars, in the survey if it is indexed or small, else on lines around a line."""
+        """Start a task that searches for patches like the exemplars, and return the task.
+
+        The search covers the whole survey if it is indexed or small, else the lines near line number `line`.
+        """
         if not self.job.plan.queries:
             raise ValueError("No exemplar is placed yet; choose a class and click on a place that shows it.")
         return self.work.start("searching", self._retrieve, line)
@@ -193,7 +199,7 @@ class Search:
         self._index_behind()
 
     def _choose(self, line: float | None) -> None:
-        """Choose the scope: the survey if it is indexed or small, else the neighbourhood of a line."""
+        """Choose what the search covers: the survey if it is indexed or small, else the lines near `line`."""
         whole = self.job.plan.survey
         if whole is None:
             if self.job.ever_indexed():
@@ -206,7 +212,7 @@ class Search:
             self.work.tell("state")
 
     def _is_large(self, whole: IndexOptions) -> bool:
-        """Return whether the survey has no index yet and is so large that lines near a line are searched first."""
+        """Return whether an index with options `whole` is missing and so large that a part of it is searched first."""
         lines = self._lines(whole)
         return not self.job.index_finished(whole) and lines * self._per_line(whole) > NEAR_PATCHES
 
@@ -217,7 +223,7 @@ class Search:
         return max(1, self.job.patches_of(whole) // self._lines(whole))
 
     def _covers(self, line: float | None) -> bool:
-        """Return whether a neighbourhood is chosen that contains the line; without a line, whether one is chosen."""
+        """Return whether the chosen index is one of a neighbourhood that contains a line; None stands for any line."""
         ends = (self.job.plan.index.area or {}).get(self.survey.line_name)
         if self.job.plan.survey is None or not ends:
             return False

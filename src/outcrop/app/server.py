@@ -1,4 +1,8 @@
-"""The server of the page; it listens only on this computer by default, and refuses requests without its token."""
+"""The web server of the page.
+
+By default it accepts connections from this computer only. It refuses requests without its token, the secret part of
+the address.
+"""
 
 import asyncio
 import contextlib
@@ -47,7 +51,7 @@ ALIVE = ("alive", "favicon.ico")  # the gate itself answers these requests
 
 
 class Refusal(RequestHandler):
-    """An empty answer with an HTTP error status."""
+    """A request handler that answers every request with a given HTTP status and without content."""
 
     def initialize(self, status: int) -> None:
         """Store the HTTP status."""
@@ -60,11 +64,11 @@ class Refusal(RequestHandler):
 
 
 class Gate(Router):
-    """Pass on only requests that have the token and come from the page itself.
+    """A router that passes on only requests that have the token and come from the page itself.
 
-    The token is a secret word, the first part of every path. It therefore protects scripts and the websocket as well as
-    the page, and works in a cell of a notebook, where a browser sends no cookies. Every answer forbids the browser to
-    contact other computers.
+    The token is a secret word, the first part of the path of every address. It therefore also protects scripts and the
+    websocket, and it works in a cell of a notebook, where a browser sends no cookies. Every answer forbids the browser
+    to contact other computers.
     """
 
     def __init__(self, application: Any, token: str, hosts: Sequence[str]) -> None:
@@ -72,7 +76,7 @@ class Gate(Router):
         self._refusals = Application([])
 
     def find_handler(self, request: Any, **_: Any) -> Any:
-        """Return the handler of a request."""
+        """Return the handler that answers a request: that of the page, or `Refusal`."""
         status = self.refusal(request)
         self._forbid_others(request)
         if status is None:
@@ -80,7 +84,10 @@ class Gate(Router):
         return self._refusals.get_handler_delegate(request, Refusal, {"status": status})
 
     def refusal(self, request: Any) -> int | None:
-        """Return the HTTP status that refuses a request, None if it is accepted."""
+        """Return the HTTP status with which the gate itself answers a request; None if it passes the request on.
+
+        Status 204 answers the question whether the server runs; all others refuse the request.
+        """
         known = request.path[: len(self.prefix)].encode()
         if not secrets.compare_digest(known, self.prefix.encode()):
             return 403
@@ -96,7 +103,7 @@ class Gate(Router):
         return 204 if request.path in [self.prefix + name for name in ALIVE] else None
 
     def _forbid_others(self, request: Any) -> None:
-        """Add a content security policy, which allows connections to this server only, to the answer."""
+        """Add a content security policy to the answer: the browser may connect to this server only."""
         host, write = request.headers.get("Host", ""), request.connection.write_headers
         allowed = ["'self'", "'unsafe-inline'", "'unsafe-eval'", "data:", "blob:"]
         if re.fullmatch(r"[\w.:\[\]-]+", host):
@@ -110,16 +117,16 @@ class Gate(Router):
 
 
 def make_server(desk: "Desk", *, port: int = 0, host: str = "127.0.0.1", token: str | None = None) -> tuple[Any, str]:
-    """Make the server of a desk without starting it; return (server, address of the page).
+    """Make the server of the pages of a `Desk` without starting it; return (server, address of the page).
 
     Parameters
     ----------
     desk : Desk
-        Pages to serve.
+        The pages to serve.
     port : int
         Port to listen on; 0 chooses a free port.
     host : str
-        Address of this computer to listen on; the default, loopback, is reached from this computer only.
+        Network address of this computer on which to listen; the default is reached from this computer only.
     token : str, optional
         Secret part of the address; random by default.
     """
@@ -143,17 +150,17 @@ def make_server(desk: "Desk", *, port: int = 0, host: str = "127.0.0.1", token: 
 
 
 class Desk:
-    """The content of a server: the pages of its open jobs, and the start screen of a folder.
+    """The pages that a server shows: one for each open job, and the start screen of a folder.
 
-    The address ends in ``?job=NAME`` for the page of a job and in ``?start`` for the start screen; without either, the
-    address shows `session`.
+    An address that ends in ``?job=NAME`` shows the page of a job, one that ends in ``?start`` the start screen. An
+    address without such an ending shows the job of `session`, or the start screen if `session` is None.
 
     Parameters
     ----------
     session : Session, optional
         Session of the job that is open from the start.
     folder : path, optional
-        Folder of the start screen; only its jobs and volumes can be opened. With None there is no start screen.
+        Folder of the start screen; only its jobs and volumes can be opened. None omits the start screen.
     options : dict
         Options for every `Session` that the start screen opens.
 
@@ -172,7 +179,7 @@ class Desk:
         """Open a volume of the folder in a new or existing job; return the name of the job."""
         volumes = [] if self.folder is None else [entry.name for entry in volumes_in(self.folder)]
         if self.folder is None or volume not in volumes:
-            raise ValueError(f"{volume!r} is not a volume of this folder; choose one of {', '.join(volumes)}.")
+            raise ValueError(f"{volume!r} is not a volume of this folder; choose one of the volumes below.")
         name = checked_job(name)
         if name not in self.sessions:
             asked = self.options.get("job")
@@ -197,7 +204,7 @@ class Desk:
             session.close()
 
     def page(self) -> Any:
-        """Return the content of a new tab."""
+        """Return the content of a new browser tab: the page of a job, or the start screen."""
         # Panel writes addresses of its CDN into the styles, and replaces them when it answers the request for the page.
         # A document made for the websocket, after the first document expired, has no such request.
         document, problem = pn.state.curdoc, ""
@@ -221,7 +228,7 @@ class Desk:
 
 
 def free_port(host: str, port: int = 0) -> int:
-    """Return `port` if no program listens on this port, else 0; for port 0, return any free port."""
+    """Return `port` if no program listens on it, else 0; if `port` is 0, return any free port."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(port > 0 and os.name == "posix"))
         try:
@@ -234,7 +241,7 @@ def free_port(host: str, port: int = 0) -> int:
 
 
 class Address:
-    """The stored address of the server of a job or folder, so that open tabs continue after a restart of the server.
+    """The stored address of a job's or folder's server, which lets open tabs continue after a restart of the server.
 
     The address is stored in a file that only this user can read, outside the job folder, which others may read. Several
     servers of one job have different addresses; a new server uses the first stored address that is free.
@@ -244,7 +251,7 @@ class Address:
     path : path
         The job, or the folder of the start screen.
     host : str
-        As in `make_server`.
+        Network address on which the server listens, as in `make_server`.
 
     Attributes
     ----------
@@ -265,7 +272,7 @@ class Address:
         self.port, self.token = 0, None
 
     def keep(self, address: str) -> None:
-        """Store an address; if it cannot be stored, the next server has a new address."""
+        """Store the address of the running server; if that fails, the next server will have a new address."""
         port, token = urlsplit(address).port, urlsplit(address).path.strip("/")
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -274,7 +281,7 @@ class Address:
 
 
 def read_address(path: Path) -> tuple[int, str | None]:
-    """Return (port, token) from a file of `Address`; (0, None) if the file holds no address."""
+    """Return (port, token) from a file that `Address` wrote; (0, None) if the file holds no address."""
     with contextlib.suppress(OSError, ValueError):
         port, token = path.read_text(encoding="utf-8").split()
         if re.fullmatch(r"[\w-]{20,}", token) and 0 < int(port) < 65536:
@@ -297,7 +304,7 @@ def serve(
     browser : bool
         Whether to open the page in a browser.
     ready : callable
-        Called with the address of the page when the server answers.
+        Called with the address of the page as soon as the server answers requests.
     options
         Options for `Session`.
     """
@@ -334,7 +341,7 @@ def explore(
     job : path, optional
         Job folder; by default NAME.outcrop in the current folder.
     size : int or (int, int), optional
-        Patch size of a new job.
+        Patch size of a new job, in samples and traces.
     truth : path or DataArray, optional
         Expert labels to compare with.
     height : int
@@ -382,7 +389,7 @@ class Explorer:
         )
 
     def close(self) -> None:
-        """End the page; decisions and results stay in the job folder."""
+        """Stop the server of the page; decisions and results stay in the job folder."""
         self._server.io_loop.add_callback(self._server.io_loop.stop)
         self._thread.join()
         self._server.stop()

@@ -40,7 +40,9 @@ T = TypeVar("T")
 
 
 class Session:
-    """A job that the page has opened; opening does not change the job, and several sessions of one job can be open.
+    """A job that the page has opened.
+
+    Opening does not change the job, and several sessions of one job can be open.
 
     Parameters
     ----------
@@ -58,17 +60,27 @@ class Session:
     job : PageJob
         The open job; change it only with `decide` and the methods below.
     survey : Survey
+        The volume of the job, with its sections and axes.
     view : View
+        The stored settings of the page, such as the section in view.
     work : Work
         Running tasks, and the message to the interpreter.
     search : Search
+        The search for similar patches.
     labelling : PageLabels
+        The labels and their computation.
     lines : Lines
+        State and confidence of every line.
     results : Results
+        Exports.
     geology : Geology
+        Fault sticks and geobodies.
     audits : Audits
+        Questions of audits.
     unseen : Unseen
+        Groups of patches unlike all exemplars.
     advice : PageAdvice
+        Warnings and notes to the interpreter.
     """
 
     def __init__(self, source: Any, job: str | Path | None = None, *, size: Any = None, truth: Any = None) -> None:
@@ -101,16 +113,17 @@ class Session:
         return self.job.path
 
     def listen(self, function: Callable[[str], object]) -> Callable[[], None]:
-        """Call a function with the kind of every change; return a function that ends these calls.
+        """Call a function with the kind of every later change; return a function that ends these calls.
 
         Kinds are "state" (decisions), "strokes", "work" (tasks and messages), "weak" (retrieved patches), "labels",
-        "lines" (their states), "places" (to check next), "section", "geology", "audit", "unseen" and "advice".
+        "lines" (states of lines), "places" (to check next), "section" (finer picture), "geology", "audit", "unseen" and
+        "advice".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
 
     def tell(self, what: str) -> None:
-        """Report a kind of change to every page."""
+        """Report a change to every page; `what` is one of the kinds that `listen` lists."""
         for function in list(self._listeners):
             function(what)
 
@@ -146,15 +159,18 @@ class Session:
             self.labelling.look()
 
     def _now(self) -> tuple[Any, int, int]:
-        """Return the plan, and the sizes of the files that list retrieved tables and labelled lines."""
+        """Return the plan, and the sizes in bytes of the files that list searches and labelled lines.
+
+        These values differ from earlier ones if another program changed the job.
+        """
         return self.job.plan, self.job.written("retrieved"), self.job.labels_written()
 
     # ---- decisions --------------------------------------------------------------------------------------------------
 
     def decide(self, decision: Callable[..., T], *arguments: Any, **options: Any) -> T:
-        """Make a decision, for instance ``decide(session.job.rename_class, "fault", "faults")``.
+        """Call a method that logs a decision, for instance ``decide(session.job.rename_class, "fault", "faults")``.
 
-        The pages are updated, and a thread updates the retrieved patches.
+        Returns what the method returns. The pages are updated, and a thread updates the retrieved patches.
         """
         self.advice.forget_notes()
         made = decision(*arguments, **options)
@@ -163,7 +179,7 @@ class Session:
         return made
 
     def _notify(self, what: str) -> None:
-        """Report the kind of a decision of this session to the pages."""
+        """Report a decision of this session to the pages; `what` is one of the kinds that `listen` lists."""
         self.work.forget()
         self._seen = (self.job.plan, *self._seen[1:])
         self.tell(what)
@@ -171,7 +187,7 @@ class Session:
     def add_exemplar(self, name: str, place: Place, *, new: bool = False) -> list[float]:
         """Place an exemplar of a class; return its centre (inline, crossline, time) on the nearest sample.
 
-        With `new`, the class is added if the job does not have the class.
+        If `new` is True, a class that the job does not have is added; else an unknown class raises an error.
         """
         if not new:
             self._check_class(name)
@@ -180,7 +196,7 @@ class Session:
         return place
 
     def move_exemplar(self, id: str, place: Place) -> list[float]:
-        """Move an exemplar to a place; return its new centre on the nearest sample."""
+        """Move an exemplar; return its new centre (inline, crossline, time) on the sample nearest to `place`."""
         place = self.survey.snap(place)
         self.decide(move_exemplar, self.job, id, place)
         return place
@@ -190,7 +206,7 @@ class Session:
         self.judge_all(name, [(place, along)], accept=accept)
 
     def judge_all(self, name: str, patches: Iterable[tuple[Place, str]], *, accept: bool | None = None) -> None:
-        """Judge several patches, given by (place, direction), as one act; `accept` as in `judge`."""
+        """Accept, reject or clear the verdicts on patches (place, direction), as one act; `accept` is as in `judge`."""
         verdict = "forget" if accept is None else "accept" if accept else "reject"
         self.decide(judge, self.job, [(name, place, along) for place, along in patches], verdict)
 
@@ -200,10 +216,16 @@ class Session:
         self.decide(choose_counts, self.job, counts)
 
     def set_size(self, size: str | Sequence[int], line: float | None = None) -> None:
-        """Set the patch size, in the format of `parse_size`; exemplars keep their positions."""
+        """Set the patch size: (samples, traces), or a text in the format of `parse_size`.
+
+        Exemplars keep their positions. In a large survey, the next search covers only the lines near line number
+        `line`.
+        """
         height, width = parse_size(size, self.job.volume) if isinstance(size, str) else size
         if min(height, width) < SMALLEST:
-            raise ValueError(f"A patch of {height} x {width} is too small; choose at least {SMALLEST} x {SMALLEST}.")
+            raise ValueError(
+                f"A patch of {height} samples x {width} traces is too small; choose at least {SMALLEST} x {SMALLEST}."
+            )
         if (height, width) != self.survey.size:
             self.decide(self.search.choose_size, (height, width), line)
 
@@ -222,7 +244,7 @@ class Session:
             self.decide(choose_labels, self.job, min_confidence=float(confidence))
 
     def class_keys(self) -> dict[str, int]:
-        """Return class -> its number key; a class keeps its number when another class is removed."""
+        """Return the number key of each class; a class keeps its number when another class is removed."""
         names = self.job.plan.names
         kept = {first: self._keys[first] for first in names if first in self._keys}
         free = (number for number in itertools.count(1) if number not in kept.values())
@@ -233,7 +255,7 @@ class Session:
         return {names[first]: number for first, number in keys.items()}
 
     def belongings(self, name: str) -> str:
-        """Return as a text how many decisions are removed together with a class; "" if the class has none."""
+        """Return a text that counts the decisions removed together with a class, such as "2 exemplars"; "" for none."""
         first, confirmed = self.job.first_name(name), self.job.plan.state.confirmed
         exemplars = sum(one.name == name for one in self.job.exemplars)
         strokes = sum(one["class"] == first for one in self.job.strokes)
@@ -258,7 +280,7 @@ class Session:
         return self._go_back(functools.partial(self.job.undo, act), "undo")
 
     def last_acts(self) -> list[tuple[str, str]]:
-        """Return (id, description) of the last act of each kind and person that can be undone."""
+        """Return a list of (id, description): the last act of each kind and person that can be undone."""
         names = self.job.plan.names
         found: dict[tuple[str, str], tuple[str, str]] = {}
         for entries in self.job.log.undoable():
@@ -278,7 +300,10 @@ class Session:
         return self._go_back(self.job.redo, "redo")
 
     def _go_back(self, change: Callable[[], Any], verb: str) -> bool:
-        """Undo or redo with `change`, and show a message that names the act."""
+        """Call `change`, which undoes or redoes an act; show a message that names the act.
+
+        Returns False if there was nothing to undo or redo.
+        """
         before = self.job.plan.names
         done = self.decide(self._follow_strokes, change)
         if done:
@@ -290,7 +315,10 @@ class Session:
         return done
 
     def _follow_strokes(self, change: Callable[[], Any]) -> bool:
-        """Undo or redo with `change`, and update the labels of lines on which strokes appeared or disappeared."""
+        """Call `change`, which undoes or redoes an act; update the labels of lines where it added or removed strokes.
+
+        Returns False if there was nothing to undo or redo.
+        """
         before, shown = self.job.strokes, self.labelling.shown()
         done = change()
         now = self.job.strokes
@@ -337,7 +365,7 @@ class Session:
         self.decide_on(position, self.job.paint, name, places, filled=filled, id=id, **how)
 
     def decide_on(self, position: int, decision: Callable[..., object], *arguments: Any, **options: Any) -> None:
-        """Make a decision about samples of the line at a position; update its labels, then those of lines near it."""
+        """Call a method that logs a decision about samples of a line; update the labels of it and of lines near it."""
         self.advice.forget_notes()
         self.labelling.begin_correction(position)
         decision(*arguments, **options)
@@ -369,15 +397,15 @@ class Session:
         self.tell("labels")
 
     def _line(self, direction: int, position: int) -> tuple[str, float]:
-        """Return ("inline" or "crossline", number of the section); raise an error for a time slice."""
+        """Return ("inline" or "crossline", line number) of a section; raise an error for a time slice."""
         if direction == 2:
             raise ValueError("A time slice cannot be confirmed; show an inline or a crossline.")
         return DIRECTIONS[direction], self.survey.axes[direction].labels[position].item()
 
     def painted_picture(self, direction: int, position: int, window: Window | None = None) -> Picture | None:
-        """Return a picture of the painted classes of a section as codes; None if nothing is painted.
+        """Return a picture of the painted classes of a section, as codes; None if nothing is painted.
 
-        A class that strokes marked as wrong is drawn as stripes of its code.
+        Where strokes marked the label of a class as wrong, the picture has stripes of the code of this class.
         """
         codes, excluded = self.job.painted_on(direction, position)
         if excluded is not None:
@@ -389,7 +417,7 @@ class Session:
 
 
 def stripes(excluded: npt.NDArray[np.bool_]) -> Codes:
-    """Return a picture of excluded classes: stripes of their codes, with stripes of several classes side by side.
+    """Return a picture of excluded classes as stripes of their codes; several classes have stripes side by side.
 
     Examples
     --------

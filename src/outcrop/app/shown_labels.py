@@ -32,7 +32,7 @@ class Before(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """Labels of the survey at one moment."""
+    """Labels of the survey at one moment, with the stale lines and the names of the classes."""
 
     plan: Plan
     written: int  # size of the files that list finished lines
@@ -71,11 +71,11 @@ class ShownLabels:
         self._reading = threading.Lock()
 
     def following(self) -> list[int]:
-        """Return the positions of stale lines that are about to be labelled again."""
+        """Return the positions of stale lines that are about to be labelled again; none here, see `PageLabels`."""
         return []
 
     def shown(self) -> Shown:
-        """Return the present state of the survey's labels."""
+        """Return the present labels of the survey, with the positions of stale lines and the names of the classes."""
         plan, written = self.job.plan, self.job.labels_written()
         with self._reading:
             return self._shown.get((plan, written), lambda: Shown(plan, written, *self.job.read_labels(plan)))
@@ -90,24 +90,24 @@ class ShownLabels:
         return set(self.shown().labels.stores)
 
     def is_stale(self, position: int) -> bool:
-        """Return whether the labels of the line at a position are stale."""
+        """Return whether the labels of the line at a position are stale and the line is not being corrected."""
         return position in self.shown().stale and position != self.correcting
 
     def waits(self, position: int) -> bool:
-        """Return whether the mapper learns from strokes on a line only when this line is labelled again."""
+        """Return whether a line has strokes from which the mapper learns only when the line is labelled again."""
         here = (self.survey.along, position)
         painted = any(self.job.section_of(one) == here for one in self.job.strokes)
         return painted and self.is_stale(position) and not self.job.learns_at_once(self.job.plan)
 
     def codes(self, line: float) -> Codes | None:
-        """Return the label codes of the line with a number; None if this line is not labelled."""
+        """Return the label codes of a line given by its number, (n_traces, n_samples); None if it is not labelled."""
         position = self.survey.line_at(line)
         return self._section(position)[0] if position in self.shown().labels.stores else None
 
     def _section(self, position: int, limit: float | None = None, found: Shown | None = None) -> Both:
         """Return labels and confidence of a line, cached; `limit` replaces the minimum confidence of the job.
 
-        While the line is being corrected, these are the labels in view; a thread reads the new labels.
+        While the line is being corrected, the labels in view are returned; a thread reads the new labels.
         """
         found = found or self.shown()
         limit = float(found.labels.limit if limit is None else limit)
@@ -123,7 +123,7 @@ class ShownLabels:
         return both
 
     def shares(self, line: float) -> dict[str, float]:
-        """Return the share of every class in the labels of a line; an empty dict if the line is not labelled."""
+        """Return class -> share in the labels of the line with a given number; {} if the line is not labelled."""
         found, position = self.shown(), self.survey.line_at(line)
         if position not in found.labels.stores:
             return {}
@@ -132,11 +132,11 @@ class ShownLabels:
 
     @property
     def limit(self) -> float:
-        """Minimum confidence, 0 to 1: labels below it count as uncertain."""
+        """Minimum confidence, 0 to 1: samples with less confidence count as uncertain."""
         return float(self.shown().labels.limit)
 
     def source(self, direction: int, position: int) -> tuple[Any, ...]:
-        """Return the inputs of the labels of a section; equal inputs give equal pictures."""
+        """Return a tuple that identifies the labels of a section; an equal tuple means an unchanged picture."""
         found = self.shown()
         if direction == self.survey.along:
             store = found.labels.stores.get(position)
@@ -150,7 +150,7 @@ class ShownLabels:
     def pictures(
         self, direction: int, position: int, window: Window | None = None, *, most: Size = MOST_PIXELS
     ) -> tuple[Picture, Picture, list[str]] | None:
-        """Return (picture of label codes, picture of confidence, class names of the codes); None without labels.
+        """Return (picture of label codes, picture of confidence, class names); None if the section has no labels.
 
         The minimum confidence is not applied here; the browser applies it.
         """
@@ -165,14 +165,14 @@ class ShownLabels:
         return label, sure, found.names
 
     def before(self, direction: int, position: int, window: Window | None = None) -> Codes:
-        """Return the label codes of a section before its last correction; a single 0 if it was not corrected."""
+        """Return the label codes of a section before its last correction; an array [[0]] if it was not corrected."""
         found = self._before
         if found is None or (direction, position) != (self.survey.along, found.position):
             return np.zeros((1, 1), np.uint8)
         return crop(found.codes.T, self.survey.sections.frame(direction), window, mean=False).codes
 
     def _across(self, found: Shown, direction: int, position: int) -> list[Codes]:
-        """Return (label codes, confidence) of a section across the lines, with rows downwards.
+        """Return (label codes, confidence) of a section that crosses the labelled lines, such as a time slice.
 
         At first only some of the labelled lines are read; a thread then reads all of them.
         """
@@ -186,7 +186,7 @@ class ShownLabels:
         return self._read_across(found.labels, direction, position, MOST_LINES)
 
     def _read_all(self) -> None:
-        """Read all labelled lines for each section across the lines that was requested last."""
+        """Read all labelled lines for each section across them that was requested last, and show its labels."""
         for direction, key in list(self._wanted.items()):
             found = self.shown()
             if key[2:] != (found.written, found.plan) or self._all_lines.get(direction, (None,))[0] == key:
@@ -214,7 +214,7 @@ class ShownLabels:
         return both
 
     def stale_parts(self, direction: int, position: int) -> list[list[float]]:
-        """Return the coordinates (left, right, top, bottom) of each part of a section that has stale labels."""
+        """Return (left, right, top, bottom), in coordinates, of each part of a section that has stale labels."""
         stale, along = self.shown().stale, self.survey.along
         across, down = self.survey.sections.frame(direction)
         whole = [across.low, across.high, down.low, down.high]
@@ -227,11 +227,11 @@ class ShownLabels:
         return parts
 
     def confirmed_numbers(self, direction: int, *, whole: bool = False) -> list[float]:
-        """Return the numbers of the confirmed lines of a direction; with `whole`, only of fully confirmed lines."""
+        """Return the numbers of the confirmed lines of a direction; `whole` omits partly confirmed lines."""
         return [] if direction == 2 else confirmed_numbers(self.job, DIRECTIONS[direction], whole=whole)
 
     def confirmed_parts(self, direction: int, position: int) -> tuple[list[list[float]], str]:
-        """Return the coordinates (left, right, top, bottom) of each confirmed part of a section, and a notice."""
+        """Return (left, right, top, bottom) of each confirmed part of a section, and a notice for the page or ""."""
         confirmed = self.shown().labels.confirmed
         across, down = self.survey.sections.frame(direction)
         if not confirmed.parts:
@@ -257,7 +257,7 @@ class ShownLabels:
     def truth_picture(
         self, direction: int, position: int, window: Window | None = None
     ) -> tuple[Picture, list[str]] | None:
-        """Return (picture of the expert labels, class names of the codes); None if the section has no such labels."""
+        """Return (picture of the expert labels, class names of the codes); None if the section has no expert labels."""
         if self.truth is None:
             return None
         name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
@@ -269,7 +269,7 @@ class ShownLabels:
         return crop(codes, self.survey.sections.frame(direction), window, mean=False), names
 
     def scores(self, line: float) -> dict[str, Any] | None:
-        """Return the scores of a line by comparison with the expert labels; None if one of both has no labels there."""
+        """Return the scores of a line against the expert labels; None if the line lacks labels or expert labels."""
         name, found, truth = self.survey.line_name, self.shown(), self.truth
         if truth is None or line not in truth[name].values:
             return None
@@ -277,7 +277,7 @@ class ShownLabels:
         return self._scores.get(key, lambda: self._score(truth.sel({name: [line]}), found.names))
 
     def _score(self, truth: xr.DataArray, names: list[str]) -> dict[str, Any] | None:
-        """Return the scores of a line by comparison with the expert labels `truth` of this line."""
+        """Return the scores of a line against its expert labels `truth`; None if the line has no labels."""
         name, volume = self.survey.line_name, self.survey.volume
         codes = self.codes(truth[name].item())
         if codes is None:
@@ -290,7 +290,7 @@ class ShownLabels:
 
 
 def class_shares(codes: Codes, names: list[str]) -> dict[str, float]:
-    """Return the share of every class among the labelled samples, uncertain samples included.
+    """Return the share of each class among the samples with a code other than 0; uncertain samples are counted too.
 
     Examples
     --------

@@ -27,7 +27,7 @@ OPEN = "window.location.search = '?job=' + encodeURIComponent(cb_obj.text)"
 
 
 class Entry(NamedTuple):
-    """A job or a volume of a folder."""
+    """A job or a volume of a folder, described by texts for the start screen."""
 
     name: str
     shape: str
@@ -55,7 +55,7 @@ def volumes_in(folder: Path) -> list[Entry]:
 
 
 def free_job(folder: Path, volume: str) -> str:
-    """Return the name of the job of a volume; if the volume has no job, return an unused name.
+    """Return the name of the job folder of a volume file; if the volume has no job, return an unused name.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def checked_job(text: str) -> str:
 
 
 def shape_of(path: Path) -> str:
-    """Return the shape of a volume as a text, without reading trace headers or samples."""
+    """Return the shape of a volume as text, without reading its samples; if this fails, return the error message."""
     try:
         if path.suffix.lower() in (".sgy", ".segy"):
             with path.open("rb") as file:
@@ -97,13 +97,13 @@ def shape_of(path: Path) -> str:
 
 
 def size_of(path: Path) -> str:
-    """Return the size of a file or of all files in a folder."""
+    """Return the size of a file, or of all files in a folder, as text such as ``2.5 MB``."""
     files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
     return size_text(sum(one.stat().st_size for one in files))
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes in the largest unit that fits.
+    """Return a number of bytes as text, in the largest unit that fits.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def _date(seconds: float) -> str:
 
 
 def _volume_of(path: Path) -> str:
-    """Return the file name of a job's volume; "" if the job does not exist."""
+    """Return the file name of a job's volume; "" if the job does not exist, `os.devnull` if it is damaged."""
     try:
         return Path(known_volume(path).get("source", "")).name
     except ValueError:
@@ -143,7 +143,7 @@ def start_screen(folder: Path, begin: Callable[[str, str], str], job: str | None
     begin : callable
         Called with the file name of a volume and a job name; opens the volume, and returns the name of the job.
     job : str, optional
-        Name for new jobs that was given on the command line.
+        Name for new jobs, if one was given on the command line.
     problem : str
         Error message about a job that could not be opened; "" for none.
     """
@@ -166,13 +166,13 @@ def start_screen(folder: Path, begin: Callable[[str, str], str], job: str | None
     parts += [_heading("Jobs"), hint("Continue a job.")] if jobs else []
     for entry in jobs:
         parts.append(_row(entry, functools.partial(open_job, entry.name)))
-    about = hint("Begin a new job on a volume. If the volume has a job of that name, this job is opened.")
+    about = hint("Begin a new job on a volume, with the name in the field. If a job of this name exists, it is opened.")
     parts += [_heading("Volumes"), about] if volumes else []
     for entry in volumes:
         field = TextInput(value=job or free_job(folder, entry.name), title=f"job for {entry.name}", width=260)
         parts.append(_row(entry, functools.partial(open_volume, entry.name, field), field))
     if not jobs and not volumes:
-        parts.append(hint(f"No volume ({', '.join(VOLUMES)}) and no job ({ENDING}) lies in this folder."))
+        parts.append(hint(f"This folder has no volume ({', '.join(VOLUMES)}) and no job ({ENDING}); add a volume."))
     return pn.Column(*parts, scroll="y-auto", sizing_mode="stretch_both", margin=(0, 20))
 
 
@@ -181,7 +181,7 @@ def _heading(text: str) -> Any:
 
 
 def _row(entry: Entry, action: Callable[[Any], None], *more: Any) -> Any:
-    """Return a button that opens a job or a volume, with its shape, size and date."""
+    """Return a row of the start screen: a button that opens a job or a volume, and its shape, size and date."""
     button = Button(label=entry.name, width=300, align="end")
     button.on_click(action)
     facts = f"{escape(entry.shape)}<br>{entry.size}, {entry.date}"

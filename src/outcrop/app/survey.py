@@ -1,4 +1,4 @@
-"""The volume of a job on the page: its sections, its patch size, and positions in the volume."""
+"""The volume of a job for the page: its sections, its patch size, and positions in the volume."""
 
 import functools
 from collections.abc import Sequence
@@ -28,7 +28,10 @@ class Survey:
 
     @functools.cached_property
     def map(self) -> list[list[float]]:
-        """(X, Y) of the origin, of the step to the next inline and of that to the next crossline; empty if unknown."""
+        """Map grid in three parts, each [X, Y]: the origin, and the steps per inline and per crossline number.
+
+        The origin is the position of inline 0 and crossline 0. The list is empty if the coordinates are unknown.
+        """
         grid = map_grid(self.volume)
         if not isinstance(grid, MapGrid) or not grid.in_metres:
             return []
@@ -46,12 +49,12 @@ class Survey:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height of a patch in samples, and width in traces."""
+        """Height in samples and width in traces of a patch."""
         return self.job.plan.size
 
     @property
     def lines(self) -> np.ndarray:
-        """Line numbers of the lines that are searched and labelled."""
+        """Numbers of the lines that are searched and labelled."""
         return self.axes[self.along].labels
 
     def line_at(self, line: float) -> int:
@@ -63,7 +66,7 @@ class Survey:
         return [axis.nearest(value) for axis, value in zip(self.axes, place, strict=True)]
 
     def place_at(self, at: Sequence[int]) -> list[float]:
-        """Return the place (inline, crossline, time) at positions along the three axes."""
+        """Return the place (inline, crossline, time) at three positions, one on each axis, counted from 0."""
         return [axis.labels[i].item() for axis, i in zip(self.axes, at, strict=True)]
 
     def snap(self, place: Place) -> list[float]:
@@ -73,23 +76,23 @@ class Survey:
         return self.place_at(self.positions(place))
 
     def place(self, direction: int, position: int, x: float, y: float) -> list[float]:
-        """Return the place (inline, crossline, time) of the point (x, y) of a section."""
+        """Return the place (inline, crossline, time) of a point of a section, given by its coordinates x and y."""
         at = [position] * 3
         for i, coordinate in zip(FRAMES[direction], (x, y), strict=True):
             at[i] = self.axes[i].position(coordinate)
         return self.place_at(at)
 
     def moved(self, place: Place, direction: int, x: float, y: float) -> list[float]:
-        """Return the place reached from a place by moving x across and y down a section of a direction."""
+        """Return the place reached from a place by moving by x across and y down the section, in its coordinates."""
         at = self.positions(place)
         for i, by in zip(FRAMES[direction], (x, y), strict=True):
             at[i] = self.axes[i].position(self.axes[i].coordinate(place[i]) + by)
         return self.place_at(at)
 
     def reach(self) -> tuple[list[int], list[int]]:
-        """Return, for each of the three axes, the number of samples of a patch before its centre, and its size.
+        """Return the extent of a patch along the three axes: numbers of positions before its centre, and sizes.
 
-        A patch is one line thick.
+        A patch has the size 1 along the axis of its line.
         """
         height, width = self.size
         before, size = [0, 0, height // 2], [1, 1, height]
@@ -97,13 +100,13 @@ class Survey:
         return before, size
 
     def crosses(self, place: Place, direction: int, position: int) -> bool:
-        """Return whether the patch around a place has samples on a section."""
+        """Return whether the patch around a place has samples on the section of a direction at a position."""
         before, size = self.reach()
         first = self.positions(place)[direction] - before[direction]
         return first <= position < first + size[direction]
 
     def patch(self, place: Place) -> Codes:
-        """Return the patch around a place as an 8-bit picture, which is smaller at the rim of the survey."""
+        """Return the patch around a place as an 8-bit picture; at the rim of the survey the picture is smaller."""
         at, (height, width) = self.positions(place), self.size
         top, left = max(0, at[2] - height // 2), max(0, at[1 - self.along] - width // 2)
         return self.sections.codes(self.along, at[self.along])[top : top + height, left : left + width]

@@ -1,4 +1,4 @@
-"""Groups of patches unlike all exemplars, found in a thread."""
+"""Search in a thread for groups of patches that resemble no exemplar."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ class Group(NamedTuple):
 
 
 class Unseen:
-    """Groups of patches unlike all exemplars; the groups remain when the tab is closed.
+    """Groups of patches that resemble no exemplar; the groups remain when the browser tab is closed.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Unseen:
     Attributes
     ----------
     groups : list of Group
-        Groups, the largest first.
+        The groups found last, the largest first; empty before the first search.
     """
 
     def __init__(self, session: "Session") -> None:
@@ -38,7 +38,7 @@ class Unseen:
         self._of: list[Any] = []  # exemplars with which the patches were compared
 
     def look(self) -> Task:
-        """Find the groups in a thread."""
+        """Start a task that finds the groups of patches unlike all exemplars, and return the task."""
         if not self.job.plan.queries:
             raise ValueError("No exemplar is placed yet; choose a class and click on a place that shows it.")
         if not self.job.indexed:

@@ -1,4 +1,4 @@
-"""Patches unlike all exemplars, shown in groups; any of these patches can become an exemplar."""
+"""The panel of patches unlike all exemplars, in groups; any of these patches can become an exemplar."""
 
 import functools
 from typing import Any
@@ -15,7 +15,7 @@ NEW = ""  # value of the choice that adds a new class
 
 
 class UnseenPanel(Panel):
-    """Groups of patches that resemble no exemplar.
+    """The panel that shows groups of patches that resemble no exemplar.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class UnseenPanel(Panel):
         self.cards = [Cards(functools.partial(self._on_card, i), **parts, **WIDE) for i in range(GROUPS)]
 
     def layout(self) -> Any:
-        """Return the parts of the panel, arranged."""
+        """Return the layout of the panel."""
         what = hint("Groups of patches that differ from everything you marked.")
         groups = [part for pair in zip(self.titles, self.cards, strict=True) for part in pair]
         return pn.Column(
@@ -62,7 +62,7 @@ class UnseenPanel(Panel):
         self.session.work.say(f"An exemplar of {name} was placed.")
 
     def show_classes(self) -> None:
-        """Update the choice of classes; show the field for the name of a new class."""
+        """Update the list of classes to choose from; show the field for a new name only if a new class is chosen."""
         names = self.job.plan.names
         self.of.options = [(NEW, "a new class"), *names.items()]
         if self.of.value not in names:

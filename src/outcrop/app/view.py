@@ -1,4 +1,4 @@
-"""The view of the page (section, tools, layers), which is stored in the job folder and does not affect results."""
+"""The view of the page: section, tools and layers. It is stored in the job folder and does not affect results."""
 
 import contextlib
 import copy
@@ -39,19 +39,22 @@ class View:
             self._chosen = dict(json.loads(self.path.read_text(encoding="utf-8")))
 
     def of_tab(self) -> "View":
-        """Return a view for one tab, which other tabs do not change; the last choice made in any tab is stored."""
+        """Return a view for one browser tab.
+
+        Choices in other tabs do not change this view; the file stores the last choice made in any tab.
+        """
         one = copy.copy(self)
         one._shared = self
         return one
 
     def get(self, name: str, default: Value) -> Value:
-        """Return the stored choice of a name; the default if no choice, or one of another type, is stored."""
+        """Return the choice stored under a name; the default if none is stored, or one of another type."""
         value = self._chosen.get(name, default)
         same = isinstance(value, (int, float)) if type(default) in (int, float) else isinstance(value, type(default))
         return value if same else default
 
     def keep(self, **chosen: Any) -> None:
-        """Store choices under their names."""
+        """Store choices under their names, for instance ``keep(position=12)``."""
         self._chosen = self._chosen | chosen
         if self._shared is None:
             self._latest.request()
@@ -70,15 +73,15 @@ class View:
         return widget
 
     def close(self) -> None:
-        """Wait until the file is written."""
+        """Wait until the file of the view is written."""
         self._latest.wait()
 
     def _write(self) -> None:
-        """Write the file of the view; do nothing if the disk is full or read-only."""
+        """Write the file of the view; if this fails, for instance on a full disk, do nothing."""
         with contextlib.suppress(OSError), whole_file(self.path) as aside:
             aside.write_text(json.dumps(self._chosen), encoding="utf-8")
 
 
 def value_of(widget: Any) -> str:
-    """Return the name of the property that holds the value of a widget."""
+    """Return the name of the property that holds the value of a Bokeh widget: "active" or "value"."""
     return "active" if hasattr(widget, "active") else "value"

@@ -30,7 +30,7 @@ DRAG = (events.PanStart, events.Pan, events.PanEnd, events.Tap, events.DoubleTap
 
 
 class Viewer(Part):
-    """The section in view.
+    """The section viewer: shows a section with its labels, and handles the mouse tools.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Viewer(Part):
     direction, position : int
         The section in view: direction 0 inline, 1 crossline, 2 time; position along this axis.
     view : View
-        View of this tab; classes are stored under their first names, which a renaming does not change.
+        The stored settings of this tab. Classes are stored under their first names, which a renaming does not change.
     """
 
     def __init__(self, session: Session, say: Callable[..., None]) -> None:
@@ -68,12 +68,12 @@ class Viewer(Part):
 
     @property
     def _axis(self) -> Axis:
-        """Axis of the direction in view."""
+        """Axis along which the sections of the direction in view are numbered."""
         return self.survey.axes[self.direction]
 
     @property
     def line(self) -> float | None:
-        """Number of the line in view; None if the section in view lies across the labelled lines."""
+        """Number of the line in view; None for a time slice or a line across the labelled lines."""
         return self._axis.labels[self.position].item() if self.direction == self.survey.along else None
 
     # ---- classes ----------------------------------------------------------------------------------------------------
@@ -84,17 +84,17 @@ class Viewer(Part):
 
     @property
     def chosen(self) -> str:
-        """Class of the exemplars that a click places."""
+        """Present name of the class of which a click places an exemplar; "" if the job has no class."""
         return self._name(self.view.get("class", "")) or next(iter(self.job.palette), "")
 
     def choose(self, name: str) -> None:
-        """Choose the class of the exemplars that a click places."""
+        """Choose the class of which a click places an exemplar."""
         self.view.keep(**{"class": self.job.first_name(name)})
         self.after_choose()
 
     @property
     def says(self) -> str:
-        """Value of the brush: one of `MARKS`, or the first name of a class; by default the chosen class."""
+        """What the brush paints: right, wrong, erase, or the first name of a class; by default the chosen class."""
         return self.view.get("brush-class", "") or self.job.first_name(self.chosen)
 
     @says.setter
@@ -103,7 +103,7 @@ class Viewer(Part):
 
     @property
     def outlined(self) -> str:
-        """Class whose retrieved patches are outlined."""
+        """Class whose retrieved patches are outlined in the section and listed in the gallery; "" for none."""
         return self._name(self.view.get("outlined", ""))
 
     @outlined.setter
@@ -122,7 +122,7 @@ class Viewer(Part):
 
     @property
     def unfilled(self) -> set[str]:
-        """Classes that are drawn without colour: hidden classes, and the background unless its colour is turned on."""
+        """Classes whose labels are drawn without colour: hidden classes, and the background unless its colour is on."""
         background = self.job.plan.background_name
         return self.hidden | ({background} if background and not self.view.get("fill-background", False) else set())
 
@@ -137,7 +137,7 @@ class Viewer(Part):
         return self.job.palette | dict.fromkeys(self.unfilled, "#00000000")
 
     def brush_options(self) -> list[tuple[str, str]]:
-        """Return (value, text on the page) of everything that the brush can paint."""
+        """Return the choices of the brush as (value, text on the page): right, wrong, every class, erase."""
         right, wrong, erase = ((mark, mark) for mark in MARKS)
         return [right, wrong, *self.job.plan.names.items(), erase]
 
@@ -211,7 +211,7 @@ class Viewer(Part):
         self, *, looks: Iterable[Any] = (), above: Iterable[Any] = (), others: Iterable[Any] = (),
         strip: Iterable[Any] = (),
     ) -> Any:  # fmt: skip
-        """Return the parts of the viewer, arranged.
+        """Return the layout of the viewer, together with parts of other panels.
 
         Parameters
         ----------
@@ -231,7 +231,10 @@ class Viewer(Part):
     # ---- moving -----------------------------------------------------------------------------------------------------
 
     def go(self, direction: int, position: int, *, ahead: int = 0) -> None:
-        """Show another section."""
+        """Show the section of a direction at a position.
+
+        If `ahead` is 1 or -1, a thread reads the next sections at higher or lower positions.
+        """
         new_frame = direction != self.direction
         self.seen[self.direction] = self.position
         self._moved, self.direction = True, direction
@@ -250,7 +253,7 @@ class Viewer(Part):
             self.go(self.direction, self.position + by, ahead=int(np.sign(by)))
 
     def jump(self, place: Place) -> None:
-        """Show the line through a place, and mark the place."""
+        """Show the line through a place, and draw a box around the patch at the place."""
         along = self.survey.along
         self.go(along, self.survey.positions(place)[along])
         self.plot.marked.data = self.plot.boxes(along, [(place, "#ffe600", "")])
@@ -269,7 +272,10 @@ class Viewer(Part):
 
     @guarded
     def _on_zoom(self, event: Any) -> None:
-        """Draw the part in view at a finer resolution, if the section has more samples than the screen has pixels."""
+        """Draw the part in view at a finer resolution, if the section has more samples than the screen has pixels.
+
+        The zoom is stored for the next time that the page is opened.
+        """
         self.view.keep(ranges=[self.direction, event.x0, event.x1, event.y0, event.y1])
         window = self._window(event.x0, event.x1, event.y0, event.y1)
         if window != self.window:
@@ -281,7 +287,7 @@ class Viewer(Part):
         self.view.keep(ranges=[None])
 
     def _window(self, x0: float, x1: float, y0: float, y1: float) -> Window | None:
-        """Return the visible part of the section; None if the whole section fits on a screen."""
+        """Return the visible part of the section, (left, right, top, bottom); None if the section fits on a screen."""
         across, down = self.survey.sections.frame(self.direction)
         fits = len(across) <= MOST_PIXELS[0] and len(down) <= MOST_PIXELS[1]
         return None if fits else (x0, x1, min(y0, y1), max(y0, y1))
@@ -290,7 +296,7 @@ class Viewer(Part):
 
     @guarded
     def draw(self, *, new_frame: bool = False, ahead: int = 0) -> None:
-        """Draw the present section."""
+        """Draw the section in view; `new_frame` is True after a change of its direction and on a new page."""
         if new_frame:
             self.window = None
             self.plot.set_frame(self.direction)
@@ -328,12 +334,12 @@ class Viewer(Part):
             self.plot.show_truth(labelling.truth_picture(*section), colours)
 
     def show_painted(self) -> None:
-        """Draw strokes over the section."""
+        """Draw the painted strokes over the section."""
         picture = self.session.painted_picture(self.direction, self.position, self.window)
         self.plot.show_painted(picture, self.job.classes, self.colours)
 
     def show_boxes(self) -> None:
-        """Draw boxes of the exemplars whose patches meet this section, and of the retrieved patches on this section."""
+        """Draw boxes around the exemplars whose patches cross the section in view, and around its retrieved patches."""
         palette, search, outlined, line = self.job.palette, self.session.search, self.outlined, self.line
         exemplars = [one for one in self.job.exemplars if one.place is not None]
         here = [one for one in exemplars if self.survey.crosses(one.place, self.direction, self.position)]
@@ -348,7 +354,7 @@ class Viewer(Part):
         self.plot.retrieved.data, self.plot.marked.data = boxes(found), boxes([])
 
     def show_classes(self) -> None:
-        """Show the legend of the classes, and update the values of the brush and their colours."""
+        """Update the legend of the classes, with their shares of the labels, and the colours of the brush."""
         palette, labelling, hidden = self.job.palette, self.labelling, self.hidden
         shares = self._shares_in_view() if self.line is None else labelling.shares(self.line)
         lost = labelling.vanished if self.line is not None and labelling.corrected(self.position) else ()
@@ -376,7 +382,7 @@ class Viewer(Part):
         warn(self.warnings, self.session.advice.section(self.line))
 
     def _shares_in_view(self) -> dict[str, float]:
-        """Return the share of every class in the drawn labels of a section across the lines."""
+        """Return class -> share in the drawn labels, for a section that crosses the labelled lines."""
         data, names = self.plot.overlay.data, self.plot.figure.tags[0]["classes"]
         if not data["image"]:
             return {}
@@ -385,7 +391,7 @@ class Viewer(Part):
         return class_shares(codes, names) if codes.any() else {}
 
     def _on_legend(self, message: Message) -> None:
-        """Hide or show the labels of a class; the background has no colour until its entry in the legend is clicked."""
+        """Hide or show the labels of the class clicked in the legend; for the background, turn its colour on or off."""
         if message["name"] == self.job.plan.background_name:
             self.view.keep(**{"fill-background": not self.view.get("fill-background", False)})
         else:
@@ -406,7 +412,7 @@ class Viewer(Part):
         self.after_take(new)
 
     def _show_radius(self) -> None:
-        """Show the radius of the selected tool."""
+        """Show the radius of the selected tool in the slider; outline and lasso have no radius."""
         tool = self.tool_buttons.active
         if tool in RADIUS:
             self.radius.value = self.view.get(*RADIUS[tool])
@@ -414,7 +420,7 @@ class Viewer(Part):
         self.radius.disabled = tool in (OUTLINE, LASSO)
 
     def _expect_strokes(self) -> None:
-        """Prepare for strokes on the line in view, if a painting tool is selected."""
+        """If a painting tool is selected, compute the features of the line in view in a thread, for later strokes."""
         if self.tool_buttons.active in PAINTING and self.line is not None:
             self.labelling.expect(self.position)
 
@@ -454,7 +460,7 @@ class Viewer(Part):
             self.session.move_exemplar(id, self.survey.moved(place, self.direction, event.x - x, event.y - y))
 
     def paint(self, stroke: Message) -> None:
-        """Paint a stroke from brush.js on the section where the stroke began, even if another section is in view."""
+        """Store a stroke sent by brush.js, on the section where it was painted, even if another section is in view."""
         says, points = stroke["says"], list(zip(stroke["xs"], stroke["ys"], strict=True))
         name = says if says in MARKS else self._name(says)
         section, how = (int(stroke["direction"]), int(stroke["position"])), {"filled": bool(stroke["filled"])}
@@ -468,7 +474,7 @@ class Viewer(Part):
             self.show_painted()
 
     def _unhide(self, name: str) -> None:
-        """Show a hidden class after a stroke with this class, so that the stroke is visible."""
+        """Show a hidden class again after a stroke of this class, so that the stroke is visible."""
         if name in self.hidden:
             self.hidden -= {name}
             self.show_classes()
@@ -487,7 +493,7 @@ def seismic_palette() -> list[str]:
 
 
 class Panel(Part):
-    """A part of the page next to the section.
+    """A panel of the page next to the section viewer; the base class of all panels.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Descriptions of decisions in words, for the messages of undo and redo."""
+"""Describe decisions in words, for the messages of undo and redo."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ GROUPS = {
 
 
 def kind_of(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the kind of an act: class, exemplar, verdict, stroke, confirm, audit, set or import."""
+    """Return the kind of an act: class, exemplar, verdict, stroke, confirm, audit, set (an option) or import."""
     what = str(entries[-1]["what"])
     return GROUPS.get(what, what)
 
@@ -44,12 +44,12 @@ def person_of(entry: Mapping[str, Any]) -> str:
 
 
 def in_words(entries: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> str:
-    """Return a short description of an act.
+    """Return a short description of an act: all decisions of one command or one click.
 
     Parameters
     ----------
     entries : list of dict
-        Entries of the act from `Decisions`.
+        Entries of the act in the log of decisions.
     names : dict
         First name of a class -> its present name.
 

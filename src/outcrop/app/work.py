@@ -9,21 +9,21 @@ T = TypeVar("T")
 
 
 class Cancelled(Exception):
-    """Raised in a task that the interpreter cancelled."""
+    """Raised inside a task to end it after the interpreter cancelled it."""
 
 
 class Work:
-    """The tasks of a session.
+    """The foreground task and the background task of a session, and a message to the interpreter.
 
     Parameters
     ----------
     tell : callable
-        Called with "work" when a task progressed or ended.
+        Called with the text "work" when a task progressed or ended, or the message changed.
 
     Attributes
     ----------
     task, behind : Task or None
-        The foreground task and the background task; each is running or the last that ran.
+        The foreground task and the background task, running or ended; None before the first such task.
     message : str
         A sentence for the interpreter, shown while no foreground task runs.
     wrong : bool
@@ -44,16 +44,16 @@ class Work:
 
     @property
     def busy(self) -> bool:
-        """Whether a foreground task runs."""
+        """Whether a foreground task is running."""
         return bool(self.task and self.task.alive)
 
     def say(self, message: str, *, wrong: bool = False) -> None:
-        """Show a message, as an error if `wrong` is true."""
+        """Show a message to the interpreter; if `wrong` is True, show it as an error."""
         self.message, self.wrong = message, wrong
         self.tell("work")
 
     def forget(self) -> None:
-        """Clear the shown message."""
+        """Clear the message to the interpreter."""
         self.message, self.wrong = "", False
 
     def start(self, title: str, function: Callable[..., object], *arguments: Any) -> "Task":
@@ -72,12 +72,12 @@ class Work:
                 self.behind = Task(title, self, function)
 
     def cancel(self) -> None:
-        """Cancel the running task; its finished parts are kept."""
+        """Cancel the foreground task, or else the background task; finished parts of its result are kept."""
         for task in self.alive[:1]:
             task.cancelled = True
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until the foreground task has ended, and raise the error with which it ended, if any."""
+        """Wait at most `timeout` seconds until the foreground task has ended; raise the error that ended it, if any."""
         if self.task:
             self.task.thread.join(timeout)
             if self.task.error:
@@ -129,7 +129,7 @@ class Task:
         self.progress(done)
 
     def stage(self, title: str, done: int = 0, total: int = 0) -> None:
-        """Report the present step of the task and its progress."""
+        """Report the step that the task has reached: its title, and how much of it is done."""
         self.title = title
         self.progress(done, total)
 
@@ -161,11 +161,11 @@ class Latest:
 
     @property
     def busy(self) -> bool:
-        """Whether the function runs."""
+        """Whether the function is running."""
         return self._thread is not None
 
     def request(self) -> None:
-        """Request a run; return at once."""
+        """Request a run of the function in a thread; return at once."""
         with self._lock:
             self._wanted = True
             if self._thread is None:
@@ -182,14 +182,14 @@ class Latest:
             self._function()
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until all requested runs are done."""
+        """Wait until all requested runs are done, at most `timeout` seconds."""
         thread = self._thread
         if thread is not None:
             thread.join(timeout)
 
 
 class Last:
-    """A value that is computed again only if the key, which stands for its inputs, changes.
+    """A cache of one value, which is computed again only if its key changes; the key stands for the inputs.
 
     Examples
     --------
@@ -202,7 +202,7 @@ class Last:
         self._known: tuple[Any, Any] = (object(), None)  # equal to nothing
 
     def get(self, key: Any, make: Callable[[], T]) -> T:
-        """Return the value of a key; call `make` if the key differs from that of the last call."""
+        """Return the last value if the key equals that of the last call; else call `make` and return its value."""
         known = self._known
         if known[0] != key:
             known = self._known = (key, make())

@@ -1,4 +1,4 @@
-"""Print sentences, JSON, progress bars and tables of commands."""
+"""Print the messages, JSON results, progress bars and tables of commands."""
 
 import contextlib
 import errno
@@ -26,7 +26,7 @@ REMEDIES = {
     errno.EDQUOT: "The disk quota is used up; free some space and run the same command again",
     errno.EACCES: "No permission to read or write here; choose another folder",
     errno.EROFS: "This folder cannot be written; choose another one",
-    errno.ENOENT: "No such file or folder",
+    errno.ENOENT: "No such file or folder; check the path",
 }
 
 
@@ -34,13 +34,13 @@ REMEDIES = {
 
 
 def fail(message: object, *, code: int = 2) -> NoReturn:
-    """Print one line on standard error and stop."""
+    """Print an error message on one line of standard error, and exit the program with the exit code `code`."""
     print("Error: " + " ".join(str(message).split()), file=sys.stderr)
     sys.exit(code)
 
 
 def say(text: object, *, style: str | None = None) -> None:
-    """Print one line on standard error; a narrow terminal does not break it."""
+    """Print a message on standard error, without line breaks at the width of the terminal."""
     screen.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -50,7 +50,9 @@ def warn(text: object) -> None:
 
 
 def explain(error: OSError) -> str:
-    """Return an operating-system error as one sentence with problem, remedy and path.
+    """Return a message for an operating-system error: one sentence with the problem, the remedy and the path.
+
+    The path of a temporary file is replaced by the path of the final file.
 
     Examples
     --------
@@ -63,7 +65,7 @@ def explain(error: OSError) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration with its unit.
+    """Return a duration in seconds as text in s, min or h.
 
     Examples
     --------
@@ -77,7 +79,7 @@ def duration(seconds: float) -> str:
 
 
 def listed(counts: Mapping[str, int]) -> str:
-    """Return counts in words, without zeros.
+    """Return counts of things as text, separated by commas; counts of 0 are left out.
 
     Examples
     --------
@@ -88,7 +90,10 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def answer(as_json: bool, result: Any, show: Callable[..., None] | None = None, *shown: Any) -> None:
-    """Print a result as JSON on standard output, or call a function that prints it for a person."""
+    """Print the result of a command: as JSON on standard output if `as_json` is True, else by calling `show(*shown)`.
+
+    If `as_json` is False and `show` is None, nothing is printed.
+    """
     if as_json:
         print(json.dumps(result, default=plain))
     elif show is not None:
@@ -96,7 +101,10 @@ def answer(as_json: bool, result: Any, show: Callable[..., None] | None = None, 
 
 
 def plain(value: Any) -> Any:
-    """Return a NumPy value or the rows of a DataFrame for JSON, NaN in rows as None; any other value as text."""
+    """Convert a value that the json module cannot write to a value that it can.
+
+    A DataFrame becomes a list of rows, with None for NaN; NumPy values become numbers or lists; others become text.
+    """
     if hasattr(value, "to_dict"):
         return value.astype(object).where(value.notna(), None).to_dict("records")
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
@@ -106,19 +114,19 @@ def plain(value: Any) -> Any:
 
 
 class Rate(rich_progress.ProgressColumn):
-    """Column of a progress bar: steps per second."""
+    """Column of a progress bar that shows how many steps are done per second."""
 
     def render(self, task: rich_progress.Task) -> Text:
-        """Return the rate of a bar; empty if a step takes a second or more."""
+        """Return the rate of a task as text, such as ``12/s``; the text is empty if a step takes a second or more."""
         return Text(f"{task.speed:.0f}/s" if task.speed and task.speed > 1 else "")
 
 
 @contextlib.contextmanager
 def work_bars() -> Iterator[Callable[..., None]]:
-    """Show a progress bar with rate and remaining time for each task; on a terminal only.
+    """Show a progress bar with rate and remaining time for each task, if standard error is a terminal.
 
-    Yields a function ``progress(what, done, total)``. The text of `what` before the first comma names the task; the
-    text behind it, such as a loss, may change.
+    Yields a function ``progress(what, done, total)``, which updates the bar of a task. The text of `what` before the
+    first comma names the task; the text after the comma, such as the current loss, may change.
     """
     done, left = rich_progress.MofNCompleteColumn(), rich_progress.TimeRemainingColumn()
     columns = ("{task.description}", rich_progress.BarColumn(), done, Rate(), left)
@@ -138,7 +146,7 @@ def work_bars() -> Iterator[Callable[..., None]]:
 
 
 def show(table: Table) -> None:
-    """Print a table; long cells are folded on a terminal, and stay on one line in a file or pipe."""
+    """Print a table; long cells are wrapped on a terminal, and stay on one line in a file or pipe."""
     for column in table.columns:
         column.overflow = "fold"
     console = Console()
@@ -156,7 +164,7 @@ def show_frame(frame: "pd.DataFrame", title: str | None = None) -> None:
 
 
 def show_rows(title: object, rows: Mapping[str, Any]) -> None:
-    """Print names and texts as a table of two columns, without empty texts."""
+    """Print a table with two columns, names and their texts; rows with an empty text are left out."""
     table = Table(title=str(title), show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column()

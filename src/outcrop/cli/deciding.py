@@ -35,24 +35,31 @@ def status(job: JOB, json_: AS_JSON = False) -> None:
 @app.command()
 def decisions(
     job: JOB,
-    export_to: Annotated[OnePath, Option("--export", help="Write all decisions to this file.")] = None,
+    export_to: Annotated[OnePath, Option("--export", help="Write all decisions of the job to this file.")] = None,
     import_from: Annotated[
-        OnePath, Option("--import", help="Add the decisions, fault sticks or horizon in this file.")
+        OnePath,
+        Option(
+            "--import", help="Add the contents of this file to the job: exported decisions, fault sticks or a horizon."
+        ),
     ] = None,
-    class_: Annotated[Text, Option("--class", help="Class of imported fault sticks or of an imported horizon.")] = None,
+    class_: Annotated[
+        Text, Option("--class", help="With --import: class of the fault sticks or the horizon in the file.")
+    ] = None,
     as_: Annotated[
-        str, Option("--as", help="Import fault sticks or a horizon as 'strokes' or as 'exemplars'.")
+        str, Option("--as", help="With --import: add fault sticks or a horizon as 'strokes' or as 'exemplars'.")
     ] = "strokes",
     undo: Annotated[bool, Option("--undo", help="Undo your last act: all decisions of one command or click.")] = False,
-    redo: Annotated[bool, Option("--redo", help="Redo the act that you undid last.")] = False,
+    redo: Annotated[
+        bool, Option("--redo", help="Redo your last undone act: all decisions of one command or click.")
+    ] = False,
     json_: AS_JSON = False,
 ) -> None:
     """List, export, import, undo or redo the decisions in a JOB: exemplars, verdicts, strokes, options and others.
 
-    The list states who decided what, when and from which program; undone decisions stay in it. Positions are survey
-    coordinates, so decisions can be imported into another job, also of another version of the survey; decisions
-    outside its volume are kept but not used. An import adds decisions; it removes none of your exemplars and replaces
-    none of your options. One --undo undoes the whole import.
+    The list states who decided what, when and from which program; undone decisions stay in the list. Positions are
+    inline and crossline numbers and times, so decisions can be imported into another job, also on another version of
+    the survey; decisions outside its volume are kept but not used. An import only adds decisions: your exemplars and
+    options stay unchanged. One --undo undoes the whole import.
     """
     choices = {"--export": export_to, "--import": import_from, "--undo": undo, "--redo": redo}
     asked = [name for name, value in choices.items() if value]
@@ -76,7 +83,10 @@ def decisions(
 
 
 def import_file(job: "oc.Job", path: Path, name: Text, what: str) -> None:
-    """Import decisions, or sticks or a horizon as strokes or exemplars, and report the changes."""
+    """Import a file of decisions, fault sticks or a horizon into a job, and print what changed.
+
+    Fault sticks and horizons are added as strokes or exemplars (`what`) of the class `name`.
+    """
     from outcrop.job.decisions import import_name
     from outcrop.job.imports import import_words
     from outcrop.job.interpretations import import_exemplars, import_strokes, is_interpretation
@@ -88,7 +98,7 @@ def import_file(job: "oc.Job", path: Path, name: Text, what: str) -> None:
             say(text.replace("JOB", str(job.path)))
         return
     if name is None:
-        raise ValueError(f"{path} names no class; name one with --class.")
+        raise ValueError(f"{path} contains no class name; give the class with --class.")
     if what not in ("strokes", "exemplars"):
         raise ValueError(f"--as is {what!r}; choose strokes or exemplars.")
     taken = import_strokes(job, path, name) if what == "strokes" else len(import_exemplars(job, path, name))
@@ -96,7 +106,10 @@ def import_file(job: "oc.Job", path: Path, name: Text, what: str) -> None:
 
 
 def undo_or_redo(job: "oc.Job", what: str) -> None:
-    """Undo or redo, and show the changed decisions, or the author of the last decision if nothing changed."""
+    """Undo or redo (`what`) the last act of this user, and print the decisions that changed.
+
+    If the user has nothing to undo or redo, print who made the last decision and who can undo it.
+    """
     done = job.undo() if what == "undo" else job.redo()
     table = job.decisions
     if done:
@@ -117,27 +130,30 @@ def undo_or_redo(job: "oc.Job", what: str) -> None:
 @app.command()
 def paint(
     job: JOB,
-    stroke: Annotated[list[str], Option(help="Points on one section: LINE,TRACE,TIME:TRACE,TIME... May be repeated.")],
+    stroke: Annotated[
+        list[str], Option(help="Stroke through points of one section: LINE,TRACE,TIME:TRACE,TIME... May be repeated.")
+    ],
     class_: Annotated[
         str,
         Option(
             "--class",
-            help="Class to paint; 'right' or 'wrong': the labels there are right or wrong; 'erase': clear strokes.",
+            help="Class of the painted samples; or 'right' or 'wrong' to judge their labels; or 'erase' to remove "
+            "earlier strokes.",
         ),
     ],
     radius: Annotated[
-        float | None, Option(help="Radius of the stroke in samples and traces; default: 4, with --filled 0.5.")
+        float | None, Option(help="Radius of the stroke in samples and traces; default: 4, or 0.5 with --filled.")
     ] = None,
     along: Annotated[str, Option(help="Direction of the painted sections: inline or crossline.")] = "inline",
     filled: Annotated[
-        bool, Option("--filled", help="Join the last point to the first, and paint the area inside.")
+        bool, Option("--filled", help="Join the last point of the stroke to the first, and paint the enclosed area.")
     ] = False,
 ) -> None:
     """Paint a class on sections of a JOB; 'outcrop label' learns from the painted samples.
 
     LINE and TRACE are line numbers: '--stroke 330,540,1500:560,1640' paints inline 330 from crossline 540 at 1500 ms
     to crossline 560 at 1640 ms.
-    'outcrop decisions JOB --undo' undoes all strokes of the command.
+    'outcrop decisions JOB --undo' undoes all strokes of one command.
     """
     with open_job(job) as opened, opened.log.act():
         for text in stroke:
@@ -149,23 +165,27 @@ def paint(
 def confirm(
     job: JOB,
     lines: Annotated[
-        Text, Option(help="Lines to confirm, e.g. 310,330; default with --from: all lines of the file.")
+        Text, Option(help="Numbers of the lines to confirm, e.g. 310,330; default with --from: all lines of the file.")
     ] = None,
     along: Annotated[str, Option(help="Direction of the lines: inline or crossline.")] = "inline",
     from_: Annotated[
-        Text, Option("--from", help="Confirm the labels, the horizon or the fault sticks in this file.")
+        Text,
+        Option(
+            "--from",
+            help="Confirm the labels, the horizon or the fault sticks in this file, not the labels of the job.",
+        ),
     ] = None,
-    above: Annotated[Text, Option(help="With a horizon: the class above it.")] = None,
-    below: Annotated[Text, Option(help="With a horizon: the class at and below it.")] = None,
-    remove: Annotated[bool, Option("--remove", help="Withdraw the confirmation of these lines.")] = False,
+    above: Annotated[Text, Option(help="If --from is a horizon: class of the samples above it.")] = None,
+    below: Annotated[Text, Option(help="If --from is a horizon: class of the samples at and below it.")] = None,
+    remove: Annotated[bool, Option("--remove", help="Withdraw the confirmation of the lines in --lines.")] = False,
     json_: AS_JSON = False,
 ) -> None:
     """Confirm the labels of lines of a JOB: they are fixed as shown, and 'outcrop label' learns from them.
 
-    Uncertain samples are not confirmed. Later strokes and exemplars override confirmed labels where they lie;
-    predictions never do. With --from, labels made elsewhere are confirmed: a SEG-Y or Zarr label volume with a table
-    of classes, a horizon with the classes above and below it, or fault sticks, near which samples become faults.
-    'outcrop decisions JOB --undo' undoes the whole command.
+    Uncertain samples are not confirmed. Only later strokes and exemplars change confirmed labels; a new run of
+    'outcrop label' never does. With --from, labels made elsewhere are confirmed: a SEG-Y or Zarr label volume with a
+    table of classes, a horizon with the classes above and below it, or fault sticks; samples near a stick become
+    faults. 'outcrop decisions JOB --undo' undoes the whole command.
     """
     wanted = line_list(lines)
     if remove and (from_ or above or below):
@@ -182,7 +202,7 @@ def confirm(
     answer(json_, {"lines": done, "along": along, "confirmed": counts["confirmed"]})
     named = f"{along} {', '.join(f'{line:g}' for line in done)}"
     if remove:
-        say(f"{named}: no longer confirmed; {counted(counts['confirmed'], 'lines', 'are')} confirmed")
+        say(f"{named}: no longer confirmed; {counted(counts['confirmed'], 'lines', 'are')} still confirmed")
     else:
         say(f"{named}: confirmed, {counted(counts['confirmed'], 'lines')} in all; 'outcrop label {job}' learns from it")
 
@@ -194,12 +214,19 @@ def audit(
     of: Annotated[
         str, Option(help="What you judge: 'patches' (retrieved patches) or 'samples' (labelled samples).")
     ] = "patches",
-    yes: Annotated[Text, Option(help="Numbers of the questions whose class is right, e.g. 1,4-9.")] = None,
-    no: Annotated[Text, Option(help="Numbers of the questions whose class is wrong.")] = None,
-    unknown: Annotated[Text, Option(help="Numbers of the questions that you cannot answer.")] = None,
+    yes: Annotated[
+        Text, Option(help="Questions to answer with yes (the class is right): numbers in the picture, e.g. 1,4-9.")
+    ] = None,
+    no: Annotated[
+        Text, Option(help="Questions to answer with no (the class is wrong): numbers in the picture.")
+    ] = None,
+    unknown: Annotated[Text, Option(help="Questions that you cannot answer: numbers in the picture.")] = None,
     really: Annotated[
         Texts,
-        Option("--is", help="With --of samples: NUMBER=CLASS, the true class of a wrong sample. May be repeated."),
+        Option(
+            "--is",
+            help="With --of samples: true class of a wrong sample: QUESTION=CLASS, e.g. 3=fault. May be repeated.",
+        ),
     ] = None,
     seed: Annotated[int, Option(help="Random seed; another seed draws other patches or samples.")] = 0,
     json_: AS_JSON = False,
@@ -266,7 +293,7 @@ def prompt_audit(found: "Audit", palette: dict[str, str]) -> None:
 @app.command()
 def unseen(
     job: JOB,
-    groups: Annotated[int, Option(help="Number of groups.")] = 5,
+    groups: Annotated[int, Option(help="Number of groups of similar patches.")] = 5,
     seed: Annotated[int, Option(help="Random seed of the grouping.")] = 0,
     json_: AS_JSON = False,
 ) -> None:
@@ -292,12 +319,14 @@ def clean(
     remove: Annotated[
         bool, Option("--remove", help="Delete the listed results; without this option they are only listed.")
     ] = False,
-    keep: Annotated[Text, Option(help="Keep the newest unused results, up to this total size, e.g. 2GB.")] = None,
+    keep: Annotated[
+        Text, Option(help="Keep the newest of the unused results, up to this total size, e.g. 2GB.")
+    ] = None,
     json_: AS_JSON = False,
 ) -> None:
     """List the results in a JOB that its present decisions no longer use, with sizes; --remove deletes them.
 
-    Decisions, results of the present decisions and labels that are shown are never deleted.
+    Decisions, results of the present decisions, and the latest labels of each line are never deleted.
     """
     with open_job(job) as opened:
         rows = opened.clean(keep=memory_budget(keep) if keep else None, dry_run=not remove)

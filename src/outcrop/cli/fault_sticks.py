@@ -1,4 +1,4 @@
-"""The command faults."""
+"""Command faults: pick fault sticks and join them to fault surfaces."""
 
 from collections import Counter
 from pathlib import Path
@@ -22,16 +22,26 @@ if TYPE_CHECKING:
 @app.command()
 def faults(
     source: Annotated[
-        str, Argument(metavar="VOLUME | JOB", help="A volume: pick all faults; a job: pick the faults of one class.")
+        str,
+        Argument(
+            metavar="VOLUME | JOB",
+            help="Volume, to pick all its faults; or job folder, to pick the faults of one class.",
+        ),
     ],
     output: Annotated[
-        Path, Option("--output", "-o", help="FILE for the sticks: .csv, .dat (OpendTect), .charisma, .pol (IRAP).")
+        Path,
+        Option(
+            "--output",
+            "-o",
+            help="FILE to write the fault sticks to: .csv, .dat (OpendTect), .charisma or .pol (IRAP).",
+        ),
     ],
     format_: Annotated[
-        Text, Option("--format", help="csv, opendtect, charisma or irap; default: by the ending of FILE.")
+        Text,
+        Option("--format", help="Format of the output file: csv, opendtect, charisma or irap; default: by its ending."),
     ] = None,
     along: Annotated[
-        Text, Option(help="Volume only: direction of the sections, inline (default), crossline or both.")
+        Text, Option(help="With a volume: direction of the sections to pick on: inline (default), crossline or both.")
     ] = None,
     lines: LINES = None,
     threshold: Annotated[
@@ -41,21 +51,39 @@ def faults(
         Text,
         Option(
             "--class",
-            help="Job only: class of faults; default: that of the last verdict on a stick, else the class named fault.",
+            help="With a job: class of the faults to pick; default: class of the last verdict on a stick, else fault.",
         ),
     ] = None,
-    accept: Annotated[Text, Option(help="Job only: numbers of sticks in FILE that are right, e.g. 3,12.")] = None,
-    reject: Annotated[Text, Option(help="Job only: numbers of sticks in FILE that are wrong.")] = None,
-    forget: Annotated[Text, Option(help="Job only: numbers of sticks in FILE whose verdict is cleared.")] = None,
+    accept: Annotated[
+        Text,
+        Option(help="With a job: accept sticks, by their numbers in the output file of the previous run, e.g. 3,12."),
+    ] = None,
+    reject: Annotated[
+        Text, Option(help="With a job: reject sticks, by their numbers in the output file of the previous run.")
+    ] = None,
+    forget: Annotated[
+        Text,
+        Option(
+            help="With a job: clear the verdicts on sticks, by their numbers in the output file of the previous run."
+        ),
+    ] = None,
     extend: Annotated[
-        Texts, Option(help="Job only: STICK=INLINE,CROSSLINE,TIME extends a stick to this point. May be repeated.")
+        Texts,
+        Option(help="With a job: extend stick number STICK to a point: STICK=INLINE,CROSSLINE,TIME. May be repeated."),
     ] = None,
     import_from: Annotated[
-        OnePath, Option("--import", help="Job only: file of fault sticks to accept into the job.")
+        OnePath,
+        Option("--import", help="With a job: file of fault sticks that are added to the job as accepted sticks."),
     ] = None,
-    truth: Annotated[OnePath, Option(help="File of an interpreter's fault sticks, to score the picked sticks.")] = None,
-    velocity: Annotated[float, Option(help="Velocity in m/s that converts time to depth, for dip and area.")] = 2500.0,
-    report: Annotated[OnePath, Option(help="FILE.html: report with the sticks on sections and a time slice.")] = None,
+    truth: Annotated[
+        OnePath, Option(help="File of an interpreter's fault sticks, with which the picked sticks are scored.")
+    ] = None,
+    velocity: Annotated[
+        float, Option(help="Velocity in m/s that converts time to depth, to compute dip and area of fault surfaces.")
+    ] = 2500.0,
+    report: Annotated[
+        OnePath, Option(help="HTML file to write: a report with the sticks on sections and a time slice.")
+    ] = None,
     device: DEVICES = None,
     header_bytes: HEADER_BYTES = None,
     domain: DOMAIN = None,
@@ -63,10 +91,10 @@ def faults(
 ) -> None:
     """Pick fault sticks of a VOLUME, or of one class of a JOB, and join them to surfaces with strike, dip and area.
 
-    The sticks are written to FILE, the surfaces to FILE.surfaces.csv. From a volume all faults are picked; from a job
-    only sticks on which the labels show the class. Give verdicts on the sticks of a job with --accept, --reject and
-    --extend, by the stick numbers in the FILE of the previous run: the job keeps the verdicts and learns from them.
-    'outcrop decisions JOB --undo' undoes them.
+    The sticks are written to FILE (--output), the surfaces to FILE.surfaces.csv. In a volume, all faults are picked. In
+    a job, only sticks along which the labels show the class are picked. Give verdicts on the sticks of a job with
+    --accept, --reject and --extend, by the stick numbers in the FILE of the previous run: the job keeps the verdicts
+    and learns from them. 'outcrop decisions JOB --undo' undoes them.
     """
     from outcrop.geometry.sticks import format_of, numbered_as, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table
@@ -137,7 +165,11 @@ def faults(
 
 
 def decide_sticks(job: "oc.Job", name: Text, judged: list[Any], extended: list[Any]) -> None:
-    """Accept, reject or extend sticks of a class, or clear verdicts on them; if one is refused, decide nothing."""
+    """Record verdicts on fault sticks of the class `name`, and extensions of sticks, as one act.
+
+    If one of them is invalid, none is recorded. `judged` holds pairs (verdict, sticks) and `extended` pairs (point,
+    stick); sticks are rows of the table of `sticks_of_class`.
+    """
     from outcrop.job.faults import extend_stick, extended_stick, judge_sticks
 
     for place, stick in extended:
@@ -150,19 +182,19 @@ def decide_sticks(job: "oc.Job", name: Text, judged: list[Any], extended: list[A
 
 
 def check_files(written: list[Path], read: list[Path]) -> None:
-    """Refuse outputs that would replace each other, a volume, or a file that is read."""
+    """Raise ValueError if an output file would replace a volume, an input file or another output file."""
     for path in written:
         refuse_volume_name(path)
         if not path.parent.is_dir():
             raise ValueError(f"The folder {path.parent} does not exist; make it, or choose another.")
         if path.resolve() in [one.resolve() for one in read]:
-            raise ValueError(f"{path} is read and would be replaced; choose another name for the output.")
+            raise ValueError(f"{path} is an input and would be replaced; choose another name for the output.")
     if len({path.resolve() for path in written}) < len(written):
         raise ValueError(f"{written[0]} would be written twice; give --report another name.")
 
 
 def parse_extension(text: str) -> tuple[int, tuple[float, ...]]:
-    """Read the number of a stick and a point from an --extend option."""
+    """Return the number of a stick and the point (inline, crossline, time) from the text of an --extend option."""
     form = "STICK=INLINE,CROSSLINE,TIME"
     number, place = named_value(text, "--extend", form)
     if not number.isdecimal() or place.count(",") != 2:
@@ -171,7 +203,10 @@ def parse_extension(text: str) -> tuple[int, tuple[float, ...]]:
 
 
 def chosen_sticks(before: "pd.DataFrame | None", wanted: list[int], output: Path) -> "pd.DataFrame":
-    """Return the sticks with the given numbers from the file of the previous run."""
+    """Return the sticks with the numbers `wanted` from `before`, the table of sticks of the previous run.
+
+    `before` is None if the previous run wrote no file `output`.
+    """
     if before is None:
         raise ValueError(f"{output} does not exist yet; pick without --accept, --reject and --extend first.")
     missing = sorted(set(wanted) - set(before["stick"]))

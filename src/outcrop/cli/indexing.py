@@ -1,4 +1,4 @@
-"""The command index."""
+"""Command index: compute the descriptors of all patches of a volume."""
 
 import contextlib
 import os
@@ -33,30 +33,49 @@ def index(
     ] = None,
     step: Annotated[
         Text,
-        Option(help="Samples and traces from one patch to the next: one number or DOWN,ACROSS; auto: by survey size."),
+        Option(
+            help="Samples and traces from patch to patch: one number or DOWN,ACROSS; auto (default): by survey size."
+        ),
     ] = None,
-    along: Annotated[Text, Option(help="Direction of the sections: inline (default), crossline or both.")] = None,
+    along: Annotated[
+        Text, Option(help="Direction of the sections to index: inline (default), crossline or both.")
+    ] = None,
     every: Annotated[
-        int | None, Option(help="Use every Nth line (default 1); neighbouring lines are nearly equal.")
+        int | None,
+        Option(help="Index only every Nth line (default 1: all lines); neighbouring lines are nearly equal."),
     ] = None,
-    inlines: Annotated[Text, Option(help="Use only inlines FIRST,LAST; auto: all.")] = None,
-    crosslines: Annotated[Text, Option(help="Use only crosslines FIRST,LAST; auto: all.")] = None,
-    times: Annotated[Text, Option(help="Use only times (or depths) FIRST,LAST; auto: all.")] = None,
+    inlines: Annotated[
+        Text, Option(help="Index only these inlines: FIRST,LAST, e.g. 300,400; auto (default): all inlines.")
+    ] = None,
+    crosslines: Annotated[
+        Text, Option(help="Index only these crosslines: FIRST,LAST, e.g. 300,400; auto (default): all crosslines.")
+    ] = None,
+    times: Annotated[
+        Text,
+        Option(help="Index only these times in ms (or depths in m): FIRST,LAST, e.g. 800,1600; auto (default): all."),
+    ] = None,
     between: Annotated[
-        Text, Option(help="Use only patches with centres between two horizons: TOP.txt,BASE.txt; auto: all patches.")
+        Text,
+        Option(
+            help="Index only patches with centres between two horizons: TOP.txt,BASE.txt; auto (default): all patches."
+        ),
     ] = None,
     gain: Annotated[
         Text,
         Option(
-            help="Scaling of amplitudes to [0, 1]: volume (default), agc:MS (windows of MS ms) or patch (each alone)."
+            help="Scaling of amplitudes to [0, 1]: volume (default: one clip for all), agc:MS (by RMS in windows of MS "
+            "milliseconds) or patch (by RMS of each patch)."
         ),
     ] = None,
     clip: Annotated[
         Text,
-        Option(help="Amplitude that is scaled to 1, and its negative to 0; auto (default): the 99.5th percentile."),
+        Option(
+            help="Amplitude that is scaled to 1, and its negative to 0; auto (default): 99.5th percentile of absolute "
+            "amplitudes."
+        ),
     ] = None,
     measure: Annotated[
-        Text, Option(help="Similarity of patches: encoder (default) or curvelet-svd (as in the paper).")
+        Text, Option(help="Measure of similarity of patches: encoder (default) or curvelet-svd (as in the paper).")
     ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
@@ -73,8 +92,8 @@ def index(
     """Compute the descriptor of every patch of a VOLUME, for 'outcrop retrieve'; resumes an interrupted run.
 
     Exemplars, verdicts and strokes of the job are kept when size, step or the path of the volume changes. An option
-    that you leave out keeps the value of the last run; 'auto' for size, step, area or clip restores the default. The
-    default step is larger for larger surveys.
+    that you leave out keeps the value of the last run. The value 'auto' restores the default of --size, --step,
+    --clip, --between, --inlines, --crosslines or --times. The default step is larger for larger surveys.
     """
     from outcrop.job.choosing import choose_options
     from outcrop.job.costs import check_disk
@@ -131,7 +150,11 @@ def parsed(text: Text, parse: Callable[[str], Any]) -> Any:
 
 
 def chosen_area(before: Mapping[str, tuple[float, float]] | None, given: Mapping[Any, Text]) -> Any:
-    """Return the earlier area of an index with the axes in `given` replaced; ``auto`` for the whole survey."""
+    """Return the area to index: axis -> (first, last), or ``auto`` for the whole survey.
+
+    `before` is the area of the last run, None for the whole survey. `given` has the text of an option for each axis,
+    such as ``300,400``; the range of the last run is kept if it is None, and removed if it is ``auto``.
+    """
     area: dict[str, Any] = dict(before or {})
     for name, text in given.items():
         if text == "auto":
@@ -142,21 +165,21 @@ def chosen_area(before: Mapping[str, tuple[float, float]] | None, given: Mapping
 
 
 def say_kept(known: Mapping[str, Any], report: Mapping[str, Any], *, changed: bool) -> None:
-    """Report the decisions that an existing job keeps, and how many of its labelled lines became stale.
+    """Print the number of decisions that an existing job keeps, and how many of its labelled lines became stale.
 
     Parameters
     ----------
     known : dict
-        Facts of the volume that the folder held before; empty for a new job.
+        Facts about the volume that the job had before this command; empty for a new job.
     report : dict
-        Status of the job now.
+        Status of the job after this command, as `Job.status` returns it.
     changed : bool
-        Whether the options of the index changed.
+        Whether this command changed the options of the index.
     """
     decided, stale = listed(report["decisions"]), report["lines"]["stale"]
     lines = counted(stale, "labelled lines", "are")
     if decided:
-        say(f"kept: {decided}")
+        say(f"Decisions kept: {decided}")
     if known and known["digest"] != report["keys"]["volume"]:
         older = f"; {lines} stale" if stale else ""
         if known["source"] == report["volume"]:
@@ -174,7 +197,10 @@ def say_kept(known: Mapping[str, Any], report: Mapping[str, Any], *, changed: bo
 def announce(
     volume: "xr.DataArray", grid: "PatchGrid", options: "IndexOptions", *, by_size: bool, workers: int | None
 ) -> "Cost":
-    """Print the cost of an index, measured on a few patches; warn if amplitudes change across the survey; return it."""
+    """Print and return the time and disk space that an index needs; warn if amplitudes change across the survey.
+
+    The time is measured on a few patches. `by_size` states whether the size of the survey determined the step.
+    """
     from outcrop.job.costs import index_cost
     from outcrop.volumes.summary import describe
 
@@ -182,7 +208,7 @@ def announce(
     left = f", {grid.left_out} left out at missing traces or outside the area" if grid.left_out else ""
     clip = "none" if grid.clip is None else f"{grid.clip:.4g}"
     step = f"step {grid.step[0]}" if grid.step[0] == grid.step[1] else "step {} down, {} across".format(*grid.step)
-    step += " for this size of survey (--step changes it)" if by_size else ""
+    step += " chosen for the size of the survey (--step changes it)" if by_size else ""
     say(
         f"{counted(len(grid), 'patches')} of {grid.size[0]} x {grid.size[1]}, {step}{left}; about "
         f"{duration(cost.seconds)} and {cost.bytes / 1e6:.1f} MB; clip {clip}"

@@ -1,4 +1,4 @@
-"""The command label."""
+"""Command label: label the volume of a job, or another volume."""
 
 import time
 import warnings
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 @app.command()
 def label(
-    job: Annotated[Path, Argument(metavar="JOB", help="Job folder; with --output: the volume to label.")],
+    job: Annotated[
+        Path, Argument(metavar="JOB", help="Job folder; if --output is given, the volume to label instead.")
+    ],
     exemplar: Annotated[
         Texts, Option(help="Add an exemplar at a position: CLASS=INLINE,CROSSLINE,TIME. May be repeated.")
     ] = None,
@@ -47,38 +49,50 @@ def label(
     step: Annotated[
         Text,
         Option(
-            help="For paper, published, exact: samples and traces from patch to patch; auto: a third of the patch size."
+            help="For the mappings paper, published and exact: samples and traces from one patch to the next; auto "
+            "(default): a third of the patch size."
         ),
     ] = None,
     min_confidence: Annotated[
         float | None, Option(help="Confidence, 0 to 1, below which samples are uncertain; 0 removes the limit.")
     ] = None,
     max_error: Annotated[
-        float | None, Option(help="Largest expected share of wrong labels, e.g. 0.05; sets --min-confidence.")
+        float | None,
+        Option(help="Largest expected share of wrong labels, e.g. 0.05; use it in place of --min-confidence."),
     ] = None,
     with_jobs: Annotated[
         Texts,
-        Option("--with", help="Learn from this job on the same volume too. May be repeated; 'none' clears the list."),
+        Option(
+            "--with", help="Also learn from this other job on the same volume. May be repeated; 'none' clears the list."
+        ),
     ] = None,
     background: BACKGROUND = None,
     mapper: Annotated[
-        OnePath, Option(help="Label with the fitted mapper of this job, without exemplars; needs --output.")
+        OnePath,
+        Option(help="Label the volume with the fitted mapper of this other job, without exemplars; needs --output."),
     ] = None,
     output: Annotated[
-        OnePath, Option("--output", "-o", help="Job folder to write to; the argument JOB is then a volume.")
+        OnePath,
+        Option("--output", "-o", help="Job folder to write to; needed if the argument is a volume and not a job."),
     ] = None,
     seed: Annotated[
-        int | None, Option(help="Random seed of the mapping; default: of the last run, 0 at first.")
+        int | None, Option(help="Random seed of the mapping; default: the seed of the last run, or 0.")
     ] = None,
     device: Annotated[
         Text,
-        Option(callback=check_devices, help="Torch devices: cuda, or several: cuda:0,cuda:1."),
+        Option(
+            callback=check_devices, help="Torch devices to compute on: cuda (all GPUs), or a list, e.g. cuda:0,cuda:1."
+        ),
     ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Fit the mapper, print the lines, time and disk space needed; label nothing.")
+        bool,
+        Option(
+            "--dry-run",
+            help="Fit the mapper, and print the number of lines and the time and disk space needed; label nothing.",
+        ),
     ] = False,
     json_: DRY_RUN_AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
@@ -91,9 +105,9 @@ def label(
     To label another volume with the mapper of a job: 'outcrop label OTHER.sgy -o OTHER.outcrop --mapper JOB'.
 
     An option that you leave out keeps the value of the last run. To stop using the mapper of another job, give
-    '--mapping points'. The votes for each class, from which labels are made, are stored: the same command again
-    computes nothing, and another limit of confidence needs no new votes. Lines that were labelled from older decisions
-    are marked as stale until you label them again.
+    '--mapping points'. Labels are made from votes, the evidence for each class, which the job stores: the same command
+    again computes nothing, and another limit of confidence needs no new votes. Lines that were labelled from older
+    decisions are marked as stale until you label them again.
     """
     from outcrop.job.choosing import choose_labels
     from outcrop.job.costs import label_cost
@@ -172,7 +186,10 @@ def label(
 def volume_to_label(
     path: str, mapper: OnePath, output: OnePath, header_bytes: Text, domain: Text
 ) -> "tuple[Path, xr.DataArray]":
-    """Return the job folder and the volume to label, if a volume is given in place of a job."""
+    """Return the job folder `output` and the opened volume `path`, for a command that labels a volume, not a job.
+
+    `mapper` is the job whose mapper labels the volume, or None. `output` must be a new folder or a job on this volume.
+    """
     from outcrop.volumes.identity import identify, known_volume
 
     if output is None:

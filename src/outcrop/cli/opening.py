@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_volume(path: str, header_bytes: str | None = None, domain: str | None = None) -> "xr.DataArray":
-    """Open a volume; header bytes are given as text."""
+    """Open a volume; `header_bytes` is the text of --header-bytes, such as ``9,21``; None detects the bytes."""
     if header_bytes is None:
         return oc.open_volume(path, domain=domain)
     return oc.open_volume(path, domain=domain, header_bytes=numbers(header_bytes, 2, "--header-bytes"))
@@ -23,7 +23,10 @@ def open_volume(path: str, header_bytes: str | None = None, domain: str | None =
 
 @contextlib.contextmanager
 def open_job(path: str | Path, volume: "xr.DataArray | None" = None) -> "Iterator[oc.Job]":
-    """Open a job for decisions from the shell; print its notes when the command is done."""
+    """Open a job for a command of the shell, and print the notes of the job when the command ends.
+
+    A new job needs `volume`; an existing job opens its volume itself if `volume` is None.
+    """
     with oc.Job(path, volume=volume, origin="shell") as job:
         try:
             yield job
@@ -34,7 +37,10 @@ def open_job(path: str | Path, volume: "xr.DataArray | None" = None) -> "Iterato
 
 @contextlib.contextmanager
 def resources(workers: int | None, scheduler: str | None, memory: str | None) -> Iterator[dict[str, Any]]:
-    """Yield the arguments ``client``, ``memory`` and ``progress`` of the methods of a job."""
+    """Yield the keyword arguments ``client``, ``memory`` (in bytes) and ``progress`` for methods of `Job`.
+
+    ``client`` is a Dask client, or None if neither `workers` nor `scheduler` is given.
+    """
     budget = memory_budget(memory)
     with cluster(workers=workers, scheduler=scheduler, memory=budget) as client, work_bars() as progress:
         yield {"client": client, "memory": budget, "progress": progress}

@@ -1,4 +1,4 @@
-"""The program ``outcrop``: runs a command and prints errors and warnings."""
+"""The program ``outcrop``: run a command, and print its errors and warnings."""
 
 import sys
 import warnings
@@ -20,7 +20,10 @@ USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer may carry its own copy
 
 
 def main() -> NoReturn:
-    """Run a command; wrong input prints one line on standard error and ends with exit code 2."""
+    """Run the command on the command line; print an error on one line of standard error, and exit with its code.
+
+    The exit code is 0 after success, 2 after an error such as wrong input, and 130 after Ctrl-C.
+    """
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: warn(message)
@@ -41,7 +44,7 @@ def main() -> NoReturn:
 
 
 def show_version(asked: bool) -> None:
-    """Print the version and stop if --version is given."""
+    """Print the version and exit if `asked` is True (--version is given)."""
     if asked:
         print(f"outcrop {oc.__version__}")
         raise typer.Exit
@@ -56,5 +59,5 @@ def common(
     """Label seismic volumes from a few exemplars: mark exemplars, label, correct the labels, export.
 
     A job folder keeps your decisions on a volume and the results. Positions are inline, crossline, and time in ms (or
-    depth in m). The help of a command: 'outcrop COMMAND --help'.
+    depth in m). 'outcrop COMMAND --help' shows the help of a command.
     """

@@ -22,25 +22,31 @@ from outcrop.words import counted
 def evaluate(
     job: JOB,
     truth: Annotated[
-        Text, Option(help="Expert labels (with a table FILE.classes.toml), fault sticks or a horizon.")
+        Text,
+        Option(
+            help="File to score the labels with: expert labels (with FILE.classes.toml), fault sticks or a horizon."
+        ),
     ] = None,
     class_: Annotated[
         Text,
         Option(
             "--class",
-            help="Class of the fault sticks (default: the class named fault), or the class with the horizon as top.",
+            help="Class of the fault sticks in --truth (default: fault), or class whose top is the horizon in --truth.",
         ),
     ] = None,
-    against: Annotated[OnePath, Option(help="Another job on the same survey, whose labels are compared.")] = None,
+    against: Annotated[
+        OnePath, Option(help="Compare the labels with the labels of this other job on the same survey.")
+    ] = None,
     lines: LINES = None,
     net: NET = False,
     json_: AS_JSON = False,
 ) -> None:
     """Score the labels of a JOB against expert labels or another job; without either, measure their stability.
 
-    Expert labels are SEG-Y, .npy or a picture with a table FILE.classes.toml, or Zarr; fault sticks and horizons of
-    other programs are scored too. Stability is the share of labels that do not change when the line is mirrored, made
-    louder, reversed in polarity or labelled with another seed.
+    Expert labels are a Zarr folder, or a SEG-Y file, .npy file or picture with a table of classes, FILE.classes.toml.
+    Labels can also be scored against fault sticks and horizons of other programs. Stability is the share of labels
+    that do not change when the line is mirrored, multiplied by a gain, reversed in polarity or labelled with another
+    random seed.
     """
     from outcrop.job.interpretations import is_interpretation, score_interpretation
     from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
@@ -90,17 +96,26 @@ def evaluate(
 @app.command()
 def export(
     job: JOB,
-    out: Annotated[Path, Argument(metavar="OUT", help="OUT.sgy, .zarr, .npy or .png, or a folder for a training set.")],
+    out: Annotated[
+        Path,
+        Argument(metavar="OUT", help="Output: OUT.sgy, OUT.zarr, OUT.npy, OUT.png, or a folder for a training set."),
+    ],
     what: Annotated[
-        str, Option(help="label, confidence, score:CLASS (votes), or class:CLASS (1 where CLASS is the label, else 0).")
+        str,
+        Option(
+            help="Values to write: label, confidence, score:CLASS (votes for CLASS), or class:CLASS (1 where CLASS is "
+            "the label, else 0)."
+        ),
     ] = "label",
     format_: Annotated[int, Option("--format", help="SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.")] = 5,
     stale: STALE = False,
-    seed: Annotated[int, Option(help="Random seed of the division of a training set into parts.")] = 0,
+    seed: Annotated[
+        int, Option(help="Random seed that divides a training set into the splits train, val and test.")
+    ] = 0,
     net: NET = False,
     memory: MEMORY = None,
 ) -> None:
-    """Write the labels of a JOB to OUT.sgy (trace headers of the volume), .zarr, .npy or .png, or a training set."""
+    """Write the labels of a JOB as SEG-Y with the volume's trace headers, Zarr, .npy or .png, or as a training set."""
     from outcrop.job.exports import export as write
     from outcrop.job.training import net_labels
 
@@ -115,20 +130,35 @@ def export(
 @app.command()
 def bodies(
     job: JOB,
-    output: Annotated[Path, Option("--output", "-o", help="Folder for table, horizons and report.")],
+    output: Annotated[
+        Path,
+        Option(
+            "--output", "-o", help="Folder to write the table of geobodies, their tops and bases, and the report to."
+        ),
+    ],
     classes: Annotated[
-        Texts, Option("--class", help="Only this class; default: all but the background. May be repeated.")
+        Texts,
+        Option(
+            "--class",
+            help="Find geobodies only of this class; default: all classes but the background. May be repeated.",
+        ),
     ] = None,
-    min_samples: Annotated[int, Option(help="Leave out geobodies with fewer samples.")] = 1000,
+    min_samples: Annotated[int, Option(help="Leave out geobodies with fewer samples than this number.")] = 1000,
     velocity: Annotated[
         float | None,
-        Option(help="Interval velocity in m/s, which gives sizes of bodies in m3 if the survey is in time."),
+        Option(help="Interval velocity in m/s, to convert sizes of geobodies to m3 if the survey is in time."),
     ] = None,
     fuse: Annotated[
         bool | None,
-        Option("--fuse/--no-fuse", help="Label the crossing lines too and add the votes of both directions."),
+        Option(
+            "--fuse/--no-fuse",
+            help="Label inlines and crosslines, and add their votes; default: if every line is labelled.",
+        ),
     ] = None,
-    top: Annotated[Texts, Option(help="CLASS=FILE: compare the top of the largest geobody with a horizon.")] = None,
+    top: Annotated[
+        Texts,
+        Option(help="Compare the top of the largest geobody of a class with a horizon: CLASS=FILE. May be repeated."),
+    ] = None,
     stale: STALE = False,
     memory: MEMORY = None,
     json_: AS_JSON = False,
@@ -136,8 +166,8 @@ def bodies(
     """Find the geobodies of a JOB, and write a table, their tops and bases as horizons (csv, IRAP), and a report.
 
     A geobody is a set of connected samples of one class. Labels that are computed line by line vary from line to line,
-    which gives striped geobodies; with --fuse the crossing lines are labelled too and the votes of both directions are
-    added. This is the default if every line is labelled.
+    so their geobodies have stripes. To avoid this, --fuse also labels the lines of the other direction and adds the
+    votes of both directions. --fuse is the default if every line is labelled.
     """
     from outcrop.job.bodies import read_tops, top_misfits, write_bodies
     from outcrop.job.inputs import class_name
@@ -164,10 +194,13 @@ def bodies(
 def train(
     job: JOB,
     epochs: Annotated[
-        int | None, Option(help="Passes over all patches; default: enough for 12,000 patches in total.")
+        int | None,
+        Option(help="Number of training passes over all patches; default: enough to train on 12,000 patches in total."),
     ] = None,
     lines: Annotated[Text, Option(help="Label only these lines with the net, e.g. 310,330 or 300-340.")] = None,
-    truth: Annotated[Text, Option(help="Expert labels, to score the labels of the mapping and of the net.")] = None,
+    truth: Annotated[
+        Text, Option(help="Expert labels with which the labels of the mapping and of the net are scored.")
+    ] = None,
     seed: Annotated[int, Option(help="Random seed of the initial weights and the training.")] = 0,
     device: DEVICE = None,
     json_: AS_JSON = False,
@@ -184,7 +217,7 @@ def train(
     with open_job(job) as opened:
         with work_bars() as progress:
             key, net = train_net(opened, epochs=epochs, seed=seed, device=device, progress=progress)
-        say(f"U-Net of {', '.join(net.classes_)} trained in {duration(time.perf_counter() - begin)}")
+        say(f"U-Net for the classes {', '.join(net.classes_)} trained in {duration(time.perf_counter() - begin)}")
         every = wanted or opened.axes[opened.plan.along].tolist()
         with work_bars() as progress:
             labels = label_with_net(opened, key, net, lines=wanted, progress=progress)

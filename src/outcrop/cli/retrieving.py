@@ -1,4 +1,4 @@
-"""The command retrieve."""
+"""Command retrieve: find patches that resemble the exemplars of a job."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 def retrieve(
     job: JOB,
     exemplar: Annotated[
-        Texts, Option(help="Add an exemplar: CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE. May be repeated.")
+        Texts,
+        Option(help="Add an exemplar: CLASS=INLINE,CROSSLINE,TIME, or CLASS=PICTURE with a file. May be repeated."),
     ] = None,
-    remove: Annotated[Texts, Option(help="Remove the exemplar CLASS=INLINE,CROSSLINE,TIME. May be repeated.")] = None,
+    remove: Annotated[
+        Texts, Option(help="Remove the exemplar at a position: CLASS=INLINE,CROSSLINE,TIME. May be repeated.")
+    ] = None,
     count: Annotated[
-        Text, Option(help="Number of patches for each class: auto (default), 500, or fault=500,salt-dome=200.")
+        Text,
+        Option(help="Number of patches to retrieve for each class: auto (default), 500, or fault=500,salt-dome=200."),
     ] = None,
     per_exemplar: Annotated[
         bool | None, Option(help="Retrieve an equal share of the patches of a class for each of its exemplars.")
@@ -36,10 +40,14 @@ def retrieve(
     background: BACKGROUND = None,
     device: DEVICE = None,
     accept: Annotated[
-        Text, Option(help="Patches that show their class: numbers from the column 'row' of retrieved.csv, e.g. 12,88.")
+        Text,
+        Option(
+            help="Accept patches (they show their class): numbers in the column 'row' of retrieved.csv, e.g. 12,88."
+        ),
     ] = None,
     reject: Annotated[
-        Text, Option(help="Patches that do not show their class: numbers from the column 'row' of retrieved.csv.")
+        Text,
+        Option(help="Reject patches (they do not show their class): numbers in the column 'row' of retrieved.csv."),
     ] = None,
     forget: Annotated[bool, Option("--forget", help="Clear all earlier verdicts on patches.")] = False,
     workers: WORKERS = None,
@@ -52,7 +60,8 @@ def retrieve(
     An exemplar is the patch around a position, or a picture of the size of a patch; it is added to the exemplars of the
     job. Give verdicts on retrieved patches with --accept and --reject: the job keeps them, and all patches are ranked
     again. You may also edit retrieved.csv: a row that you delete counts as rejected, a row that you add as accepted.
-    The job keeps --count for later runs; with 'auto' the patches end where the similarity curve bends.
+    The job keeps --count for later runs; with 'auto', the number is the rank at the knee of the similarity curve,
+    at most 100.
     """
     from outcrop.job.choices import judge
     from outcrop.job.choosing import choose_counts
@@ -91,7 +100,10 @@ def retrieve(
 
 
 def parse_exemplar(text: str, option: str) -> tuple[str, Any]:
-    """Read the class and the position or picture of an exemplar."""
+    """Return the class of an exemplar and its position, or the amplitudes of its picture, from the text of an option.
+
+    `option` is the name of the option, for error messages.
+    """
     form = "CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE"
     name, place = named_value(text, option, form)
     try:
@@ -103,7 +115,7 @@ def parse_exemplar(text: str, option: str) -> tuple[str, Any]:
 
 
 def exemplar_at(job: "oc.Job", name: str, place: list[float]) -> str:
-    """Return the id of the exemplar of a class at a position."""
+    """Return the id of the exemplar of a class at a position; raise ValueError if the job has no such exemplar."""
     from outcrop.job.inputs import class_name
 
     state = job.log.state()
@@ -117,7 +129,10 @@ def exemplar_at(job: "oc.Job", name: str, place: list[float]) -> str:
 
 
 def parse_count(job: "oc.Job", text: Text) -> Any:
-    """Read a --count option; refuse more patches than the index has."""
+    """Return the value of a --count option: None, ``auto``, a number, or a dict of class -> number or ``auto``.
+
+    A number that is larger than the number of patches in the index raises ValueError.
+    """
     form = "500, auto, or fault=500,salt-dome=200"
     if text is None or text == "auto":
         return text
@@ -134,7 +149,7 @@ def parse_count(job: "oc.Job", text: Text) -> Any:
 
 
 def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
-    """Return warnings about the retrieved patches, the exemplars and a missing background."""
+    """Return warnings about retrieved patches, exemplars outside the volume, and a missing background class."""
     from outcrop.job.retrieved import exemplars_outside, warnings
 
     found = [*warnings(weak, int((job.index().status == 0).sum())), *exemplars_outside(job)]

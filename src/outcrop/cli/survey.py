@@ -24,7 +24,7 @@ def info(
     size: Annotated[
         str,
         Option(
-            help="Patch size to convert to ms and m: one number, HEIGHT,WIDTH in samples and traces, or 400ms,2500m."
+            help="Patch size to show in ms and m: one number, HEIGHT,WIDTH in samples and traces, or e.g. 400ms,2500m."
         ),
     ] = "99",
     picture: Annotated[Text, Option(help="Draw the middle inline into this file, e.g. line.png.")] = None,
@@ -54,15 +54,15 @@ def info(
 
 @app.command()
 def synth(
-    out: Annotated[Path, Argument(metavar="OUT", help="SEG-Y file to write: OUT.sgy.")],
-    shape: Annotated[str, Option(help="Number of inlines, crosslines and samples.")] = "120,200,256",
+    out: Annotated[Path, Argument(metavar="OUT", help="SEG-Y file to write, ending in .sgy.")],
+    shape: Annotated[str, Option(help="Numbers of inlines, crosslines and samples of the volume.")] = "120,200,256",
     seed: Annotated[int, Option(min=0, help="Random seed; the same seed gives the same volume.")] = 0,
 ) -> None:
     """Write a synthetic volume OUT.sgy with faults, salt domes and chaotic bands, and its true labels OUT.truth.sgy."""
     from outcrop.datasets.survey import write_synthetic
 
     if out.suffix.lower() not in (".sgy", ".segy"):
-        raise ValueError(f"{out} does not end in .sgy, and synth writes SEG-Y; write {out.with_suffix('.sgy')}.")
+        raise ValueError(f"{out} does not end in .sgy, but synth writes SEG-Y; choose {out.with_suffix('.sgy')}.")
     lines, traces, samples = numbers(shape, 3, "--shape")
     spare_survey(out, synthetic=True)
     with work_bars() as progress:

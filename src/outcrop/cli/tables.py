@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def sparkline(values: Sequence[float | None], width: int = 48) -> str:
-    """Return numbers as a row of bars; None is blank.
+    """Return numbers as a row of at most `width` bars, followed by their range; a bar is blank where all are None.
+
+    If there are more numbers than bars, each bar shows the mean of neighbouring numbers.
 
     Examples
     --------
@@ -32,7 +34,7 @@ def sparkline(values: Sequence[float | None], width: int = 48) -> str:
 
 
 def show_facts(name: str, facts: Mapping[str, Any]) -> None:
-    """Print the facts of a volume that `describe` returned."""
+    """Print the axes, geometry and amplitudes of the volume `name`, from the `facts` that `describe` returned."""
     amplitude, rms, patch, geometry, unit = (facts[key] for key in ("amplitude", "rms", "patch", "geometry", "unit"))
     flaws = [f"{n} {key.replace('_', ' ')}" for key, n in geometry.items() if key.endswith("traces") and n]
     height = f"{patch['height_' + unit]:g} {unit}" if f"height_{unit}" in patch else f"{patch['samples']} samples"
@@ -63,7 +65,7 @@ def show_facts(name: str, facts: Mapping[str, Any]) -> None:
 
 
 def show_summary(summary: Mapping[str, Mapping[str, Any]], job: Path, decisions: Mapping[str, int]) -> None:
-    """Print the number of retrieved patches of every class and their similarity."""
+    """Print the number of retrieved patches of every class, their similarity, and the numbers of decisions."""
     table = Table("class", "patches", "best", "last", "likely wrong")
     for name, row in summary.items():
         table.add_row(name, *map(str, row.values()))
@@ -73,7 +75,7 @@ def show_summary(summary: Mapping[str, Mapping[str, Any]], job: Path, decisions:
 
 
 def show_comparison(found: Mapping[str, Any], job: Path, other: Path) -> None:
-    """Print where the labels of two jobs differ, and the decisions that cause it."""
+    """Print how the labels of two jobs differ, by class and line, and the number of decisions in each job."""
     agree = f"{found['agreement']:.1%} of the labels on {counted(len(found['lines']), 'lines')} agree"
     show_frame(found["rows"], f"{job} against {other}: {agree}")
     show_frame(found["differ"].head(8), "lines that differ most, share of the samples")
@@ -81,7 +83,7 @@ def show_comparison(found: Mapping[str, Any], job: Path, other: Path) -> None:
 
 
 def show_stages(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the results that the present decisions do not use, and which of them were removed."""
+    """Print the results that the present decisions of a job do not use, and state which of them were deleted."""
     table = Table("stage", "key", "made", "MB", "removed")
     for row in rows:
         size, removed = f"{row['bytes'] / 1e6:.1f}", "yes" if row["removed"] else ""
@@ -92,7 +94,7 @@ def show_stages(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_scores(scores: Mapping[str, Any]) -> None:
-    """Print pixel scores, MIU first, and the scores of boundaries and zones of each structure."""
+    """Print the pixel scores of labels, mean IoU (MIU) first, and scores of boundaries and zones for each class."""
     import pandas as pd
 
     along = "crosslines" if "crosslines" in scores else "inlines"
@@ -104,7 +106,7 @@ def show_scores(scores: Mapping[str, Any]) -> None:
     show_frame(pd.DataFrame([values], dtype=float), f"{along} {named}")
     if scores["confirmed"]:
         sure = counted(len(scores["confirmed"]), along)
-        say(f"{sure} of {len(lines)} are confirmed: their score rates a person's labels, not predictions")
+        say(f"Confirmed: {sure} of {len(lines)}; their scores rate a person's labels, not computed labels")
     if scores["coverage"] < 1:
         right = scores["PA"] / scores["coverage"] if scores["coverage"] else float("nan")
         say(f"Uncertain samples count as wrong; of the labelled {scores['coverage']:.0%}, {right:.1%} are right")
@@ -120,7 +122,7 @@ def show_scores(scores: Mapping[str, Any]) -> None:
 
 
 def show_gain(gain: Mapping[str, Any]) -> None:
-    """Print the agreement of a net with its training labels, and the scores of both if there are expert labels."""
+    """Print the share of training labels that a net reproduces, and the scores of both if expert labels are given."""
     import pandas as pd
 
     along = "crosslines" if "crosslines" in gain else "inlines"
@@ -132,7 +134,7 @@ def show_gain(gain: Mapping[str, Any]) -> None:
 
 
 def show_status(job: Path, report: Mapping[str, Any]) -> None:
-    """Print decisions, options and results of a job, and the next command."""
+    """Print the decisions, options and results of a job, and the next command to run."""
     index, label, lines, disk = (report[key] for key in ("index", "label", "lines", "disk"))
     background = {report["background"]: " (background)"}
     decided = listed(report["decisions"])
@@ -174,18 +176,19 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
 
 
 def show_decisions(table: "pd.DataFrame", title: str) -> None:
-    """Print decisions without their ids, with times to the second."""
+    """Print a table of decisions, without their ids, with times to the second."""
     show_frame(table.drop(columns="id").assign(when=table["when"].astype(str).str[:19]), title)
 
 
 def picture(values: np.ndarray, box: Iterable[int], colour: str, *, width: int = 96) -> Text:
-    """Return amplitudes from 0 to 1 as text with two pixels for each character, and a frame around a part.
+    """Return a grey picture of amplitudes as text for a terminal, with a coloured frame or cross.
 
     Parameters
     ----------
     values : array, shape (height, width)
+        Amplitudes from 0 to 1. A character of the text shows two pixels, one above the other.
     box : tuple of int
-        Top, left, height and width of the frame; height and width 0 draw a cross.
+        Top, left, height and width of the frame; if height or width is 0, a cross marks the point (top, left).
     colour : str
         Colour of the frame, as #rrggbb.
     width : int

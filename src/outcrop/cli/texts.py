@@ -1,4 +1,4 @@
-"""Parse the texts of options."""
+"""Parse the texts of command-line options: numbers, ranges, points and NAME=VALUE pairs."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,9 @@ OnePath = Path | None
 
 
 def numbers(text: str, count: int, option: str, kind: Callable[[str], Any] = int) -> tuple[Any, ...]:
-    """Read comma-separated numbers of an option.
+    """Return the comma-separated numbers in the text of an option; raise ValueError if there are not `count` of them.
+
+    `kind` converts each number. `option` is the name of the option, for the error message.
 
     Examples
     --------
@@ -28,7 +30,9 @@ def numbers(text: str, count: int, option: str, kind: Callable[[str], Any] = int
 
 
 def stroke_points(text: str, along: str) -> list[tuple[float, float, float]]:
-    """Read the points of a --stroke option: inline, crossline and time of each.
+    """Return the points (inline, crossline, time) in the text of a --stroke option.
+
+    `along` is the direction of the painted section, inline or crossline.
 
     Examples
     --------
@@ -47,7 +51,9 @@ def stroke_points(text: str, along: str) -> list[tuple[float, float, float]]:
 
 
 def number_list(text: Text, option: str) -> list[int]:
-    """Read whole numbers and ranges of an option; an empty list if it was not given.
+    """Return the whole numbers in the text of an option, with ranges written out; an empty list if `text` is None.
+
+    `option` is the name of the option, for the error message.
 
     Examples
     --------
@@ -64,12 +70,14 @@ def number_list(text: Text, option: str) -> list[int]:
 
 
 def line_list(text: Text) -> list[int] | None:
-    """Read line numbers of a --lines option; None means all lines."""
+    """Return the line numbers in the text of a --lines option; None, which means all lines, if `text` is None."""
     return number_list(text, "--lines") or None
 
 
 def named_value(text: str, option: str, form: str) -> tuple[str, str]:
-    """Read the name and the value of a NAME=VALUE option.
+    """Return the name and the value in the text NAME=VALUE of an option.
+
+    `option` is the name of the option, and `form` the expected text, for the error message.
 
     Examples
     --------

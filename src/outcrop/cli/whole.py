@@ -1,4 +1,4 @@
-"""Commands that do a whole job: app, demo, reproduce."""
+"""Commands that run a whole workflow: app, demo, reproduce."""
 
 import time
 from functools import partial
@@ -19,12 +19,14 @@ def page(
     source: Annotated[
         Text, Argument(metavar="VOLUME | JOB", help="Volume or job folder; without it you choose one on the page.")
     ] = None,
-    job: Annotated[OnePath, Option("--output", "-o", help="Job folder; default: NAME.outcrop.")] = None,
+    job: Annotated[
+        OnePath, Option("--output", "-o", help="Job folder to write to; default: NAME.outcrop for a volume NAME.")
+    ] = None,
     size: Annotated[
         Text,
         Option(help="Patch size of a new job: 99 (default), HEIGHT,WIDTH in samples and traces, or e.g. 400ms,2500m."),
     ] = None,
-    truth: Annotated[Text, Option(help="Expert labels to compare your labels with.")] = None,
+    truth: Annotated[Text, Option(help="File of expert labels to compare your labels with on the page.")] = None,
     port: Annotated[int, Option(help="Port of the page; 0 chooses a free port.")] = 0,
     host: Annotated[
         str,
@@ -47,7 +49,7 @@ def page(
 
 @app.command()
 def demo(
-    output: Annotated[Path, Option("--output", "-o", help="Folder for all files.")] = Path("demo"),
+    output: Annotated[Path, Option("--output", "-o", help="Folder to write all files to.")] = Path("demo"),
     mapping: Annotated[
         str, Option(help="Method: 'points', or a variant of the paper's method: 'paper', 'published' or 'exact'.")
     ] = "points",
@@ -66,24 +68,36 @@ def demo(
 
 @app.command()
 def reproduce(
-    name: Annotated[str, Argument(metavar="NAME", help="Name of an experiment, or all.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Name of an experiment, such as table1, or all.")],
     data: Annotated[
-        OnePath, Option(help="Folder of the real data; default: the environment variable OUTCROP_DATA.")
+        OnePath, Option(help="Folder with the real data sets; default: the environment variable OUTCROP_DATA.")
     ] = None,
     output: Annotated[
-        Path, Option("--output", "-o", help="Folder for figures, tables and the page index.html.")
+        Path, Option("--output", "-o", help="Folder to write figures, tables and the page index.html to.")
     ] = Path("out"),
-    quick: Annotated[bool, Option("--quick", help="Use small sizes, to check that everything runs.")] = False,
+    quick: Annotated[
+        bool, Option("--quick", help="Compute only small examples, to check that everything runs.")
+    ] = False,
     device: DEVICE = None,
-    mapping: Annotated[Texts, Option(help="For the experiment 'expert': only this mapping. May be repeated.")] = None,
+    mapping: Annotated[
+        Texts, Option(help="For the experiment 'expert': test only this mapping. May be repeated.")
+    ] = None,
     supervision: Annotated[
-        Text, Option(help="For 'expert': learn from 'patches' or from 'exemplars'; default: both.")
+        Text,
+        Option(help="For the experiment 'expert': learn from 'patches' or from 'exemplars'; default: both in turn."),
     ] = None,
     seeds: Annotated[
-        int | None, Option(help="For 'expert', 'training' and 'interpreter': average over this many random seeds.")
+        int | None,
+        Option(
+            help="For the experiments 'expert', 'training' and 'interpreter': number of random seeds to average over."
+        ),
     ] = None,
-    only: Annotated[Texts, Option(help="For 'interpreter': only this line, e.g. 'F3 330'. May be repeated.")] = None,
-    method: Annotated[Texts, Option(help="For 'interpreter': only this method, e.g. strokes. May be repeated.")] = None,
+    only: Annotated[
+        Texts, Option(help="For the experiment 'interpreter': only this line, e.g. 'F3 330'. May be repeated.")
+    ] = None,
+    method: Annotated[
+        Texts, Option(help="For the experiment 'interpreter': only this method, e.g. strokes. May be repeated.")
+    ] = None,
     json_: AS_JSON = False,
 ) -> None:
     """Compute a table or figure of the paper again and compare it with the expected values.

@@ -51,7 +51,11 @@ class _Fault(NamedTuple):
 
 
 class Earth(NamedTuple):
-    """Random structures that all lines of one synthetic survey have in common."""
+    """Random structures that all lines of one synthetic survey have in common.
+
+    `log` has the impedance of layers and its lateral variation, `rafts` the displacement and the impedance of the
+    blocks in chaotic bands. The fields from `facies` on are sums of plane waves on the map; see `_waves`.
+    """
 
     shape: Shape
     seed: int
@@ -68,7 +72,7 @@ class Earth(NamedTuple):
 
 
 def draw_earth(shape: Shape, seed: int) -> Earth:
-    """Draw the structures of a synthetic survey with the given shape, from a seed."""
+    """Draw the random structures of a synthetic survey of shape (n_inline, n_crossline, n_sample) from a seed."""
     n_sample = shape[2]
     rng = np.random.default_rng([seed, 0])
     levels = max(1, round(n_sample / _LEVEL))
@@ -100,7 +104,10 @@ def _band(rng: np.random.Generator, top: float, height: float) -> _Band:
 def _structures(
     rng: np.random.Generator, shape: tuple[int, int], levels: int, height: float
 ) -> tuple[list[_Dome], list[_Fault]]:
-    """Draw a salt dome and, beside it, fault zones in each tile of the map; some tiles of large surveys stay empty."""
+    """Draw a salt dome and fault zones next to it in each tile of the map; some tiles of large surveys stay empty.
+
+    `levels` is the number of chaotic bands in a trace, and `height` the number of samples from one to the next.
+    """
     tiles = [max(1, round(n / size)) for n, size in zip(shape, _TILE, strict=True)]
     lines, traces = (n / tile for n, tile in zip(shape, tiles, strict=True))
     domes: list[_Dome] = []
@@ -144,7 +151,10 @@ def _fault_zone(rng: np.random.Generator, line: float, trace: float, sample: flo
 
 
 def _impedance_log(rng: np.random.Generator) -> Array:
-    """Draw the logarithm of impedance by age, constant in each bed; units differ in contrast and bed thickness."""
+    """Draw a log of the logarithm of impedance by age (depth before deformation), with `FINE` values per sample.
+
+    It is constant in each bed. Contrast and bed thickness differ between units of 25 to 70 samples.
+    """
     log = np.empty((LOG + DEBRIS) * FINE, np.float32)
     start = 0
     while start < LOG + DEBRIS:
@@ -159,6 +169,9 @@ def _impedance_log(rng: np.random.Generator) -> Array:
 
 
 def _waves(rng: np.random.Generator, n: int, *, wavelength: tuple[float, float]) -> Array:
-    """Draw plane waves on the map in random directions; return wavenumbers per line, per trace, and phases."""
+    """Draw `n` plane waves on the map in random directions, with wavelengths between two limits in traces.
+
+    An array of shape (3, n) is returned: phase change per line, phase change per trace, and phase, in radians.
+    """
     k, direction = 2 * np.pi / rng.uniform(*wavelength, n), rng.uniform(0, 2 * np.pi, n)
     return np.stack([k * np.cos(direction), k * np.sin(direction), rng.uniform(0, 2 * np.pi, n)])

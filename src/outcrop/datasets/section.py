@@ -34,7 +34,10 @@ def _relief(waves: Array, row: int, traces: Array) -> Array:
 
 
 def make_line(earth: Earth, row: int, plane: Plane) -> tuple[Array, Array]:
-    """Return amplitudes and true labels of one line, both of shape (n_crossline, n_sample)."""
+    """Return amplitudes and true labels of the inline at position `row`, both of shape (n_crossline, n_sample).
+
+    ``plane(number)`` returns random fields as `texture_plane` draws them.
+    """
     n_crossline, n_sample = earth.shape[1:]
     traces, samples = np.arange(n_crossline, dtype=np.float32)[:, None], np.arange(n_sample + 1, dtype=np.float32)
     age = _fold(earth, row, traces, samples)
@@ -54,7 +57,7 @@ def make_line(earth: Earth, row: int, plane: Plane) -> tuple[Array, Array]:
 
 
 def _fold(earth: Earth, row: int, traces: Array, samples: Array) -> Array:
-    """Return the age of all samples of a line after gentle folding with variable layer thickness."""
+    """Return the age (depth before folding, in samples) of all samples of a line with gently folded layers."""
     apart = np.abs(samples - KNOT * np.arange(len(earth.knots), dtype=np.float32)[:, None]) / KNOT
     weights = np.cos(0.5 * np.pi * np.minimum(apart, 1)) ** 2
     reliefs = np.hstack([4 * _relief(knot, row, traces) for knot in earth.knots])
@@ -64,7 +67,8 @@ def _fold(earth: Earth, row: int, traces: Array, samples: Array) -> Array:
 def pierce(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> tuple[Array, Array]:
     """Lift the layers at the salt domes by changing `age` in place; return depth and slope of the top of the salt.
 
-    Both have shape (n_crossline, 1).
+    `age` is the depth in samples that each sample had before deformation. The depth of the salt is in samples, the
+    slope in samples per trace; both have shape (n_crossline, 1).
     """
     salt, slope = np.full(traces.shape, 1e6, np.float32), np.zeros(traces.shape, np.float32)
     rough = 4 * _relief(earth.rough, row, traces)
@@ -87,7 +91,10 @@ def pierce(earth: Earth, row: int, traces: Array, samples: Array, age: Array) ->
 
 
 def _slip(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> Array:
-    """Move the layers along the faults by changing `age` in place; return a mask of the zones around fault planes."""
+    """Move the layers along the faults by changing `age` in place; return a mask of the zones around fault planes.
+
+    `age` is the depth in samples that each sample had before deformation.
+    """
     zone = np.zeros(age.shape, bool)
     for fault in earth.faults:
         below = samples - fault.sample
@@ -108,7 +115,10 @@ def _slip(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> 
 
 
 def _bury(earth: Earth, row: int, traces: Array, age: Array, coarse: Array) -> tuple[Array, Array]:
-    """Return a mask of the chaotic bands, and the shift of age by which layers below an unconformity differ."""
+    """Return a mask of the chaotic bands, and a shift of `age` for all samples; above all unconformities, it is 0.
+
+    `age` is the depth in samples that each sample had before deformation.
+    """
     chaotic, buried = np.zeros(age.shape, bool), np.zeros(age.shape, np.float32)
     swell, tilt = 4 * _relief(earth.fold, -2 * row, 2 * traces), _relief(earth.tilt, row, traces)
     for band in earth.bands:
@@ -122,7 +132,7 @@ def _bury(earth: Earth, row: int, traces: Array, age: Array, coarse: Array) -> t
 
 
 def _impedance(earth: Earth, age: Array, facies: Array, coarse: Array, *, faulted: Array, chaotic: Array) -> Array:
-    """Return impedance at `age` from the log; in chaotic bands, layers are broken into displaced rafts."""
+    """Return the impedance of all samples from the log at `age`; in chaotic bands, layers are broken into rafts."""
     raft = (8 + 1.5 * np.clip(coarse, -5, 5)).astype(np.int32)
     age += coarse * np.where(chaotic, np.float32(2), np.where(faulted, np.float32(0.9), np.float32(0.3)))
     age += chaotic * (5 * earth.rafts[0])[raft]
@@ -142,14 +152,14 @@ def _texture(row: int, plane: Plane) -> Array:
 
 
 def texture_plane(earth: Earth, number: int) -> Array:
-    """Draw the fine and the coarse random field of one plane."""
+    """Draw the fine and the coarse random field of one plane of a survey; `_texture` interpolates lines from planes."""
     rng = np.random.default_rng([earth.seed, 1, number])
     white = rng.standard_normal((earth.shape[1], earth.shape[2] + 1), dtype=np.float32)
     return np.stack([_smooth(white, 2.0, 2.2), _smooth(white, 3.6, 5.5)])
 
 
 def _smooth(white: Array, *sigmas: float) -> Array:
-    """Smooth white noise by a Gaussian and restore unit variance."""
+    """Smooth white noise by a Gaussian with one standard deviation for each axis, and restore unit variance."""
     for axis, sigma in enumerate(sigmas):
         gain = np.float32(np.sqrt(2 * np.sqrt(np.pi) * sigma))
         white = gain * ndimage.gaussian_filter1d(white, sigma, axis, truncate=3)
@@ -185,7 +195,7 @@ def _add_salt_face(section: Array, salt: Array, slope: Array, coarse: Array) -> 
 
 @functools.cache
 def _wavelets(n: int) -> Array:
-    """Return the spectra of the shallow wavelet (42 Hz) and the deep wavelet (26 Hz), phase 25 degrees, n samples."""
+    """Return the spectra of a shallow (42 Hz) and a deep wavelet (26 Hz), phase 25 degrees, padded to `n` samples."""
     time = np.arange(-_HALF, _HALF + 1) * STEP / 1000
     argument = (np.pi * np.array([[42], [26]]) * time) ** 2
     wavelets = np.real(signal.hilbert((1 - 2 * argument) * np.exp(-argument)) * np.exp(-1j * np.deg2rad(25)))

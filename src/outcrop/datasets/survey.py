@@ -131,7 +131,7 @@ def synthetic_lines(shape: Shape, *, seed: int = 0, rows: Iterable[int] | None =
 
 
 def synthetic_top(shape: Shape, *, seed: int = 0) -> xr.DataArray:
-    """Return the exact top of the salt of a synthetic volume, from which its true labels are made.
+    """Return the exact top of the salt of a synthetic volume; its true labels are made from this surface.
 
     Parameters
     ----------

@@ -10,14 +10,16 @@ POINTS = 200  # approximate number of points to which a curve is thinned
 
 
 def calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the mean difference of confidence and accuracy in bins of confidence, weighted by pixels per bin.
+    """Return the mean absolute difference between confidence and accuracy over 15 bins of confidence.
+
+    Each bin is weighted by its number of pixels.
 
     Parameters
     ----------
     confidence : array of float in [0, 1]
         Confidence of the labelled pixels; leave uncertain pixels out.
     correct : array of bool, same shape
-        Whether the label is right.
+        True where the label of the pixel is right.
 
     Examples
     --------
@@ -31,20 +33,20 @@ def calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> floa
 
 
 def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share of wrong labels among the most confident pixels, for every share of pixels kept.
+    """Return the share of wrong labels (risk) among the most confident pixels, by share of all pixels (coverage).
 
     Parameters
     ----------
     confidence : array of float in [0, 1]
         Confidence of the labelled pixels.
     correct : array of bool, same shape
-        Whether the label is right.
+        True where the label of the pixel is right.
 
     Returns
     -------
     coverage, risk : array
-        Coverage is the share of the pixels that are kept, rising to 1; risk is the share of the kept pixels whose label
-        is wrong. Pixels of equal confidence are kept together.
+        Coverage is the share of the most confident pixels in all pixels, and rises to 1. Risk is the share of these
+        most confident pixels whose label is wrong. Pixels of equal confidence are counted together.
 
     Examples
     --------
@@ -62,7 +64,9 @@ def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[np
 def _check_confidence(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     confidence, correct = np.ravel(to_numpy(confidence)), np.ravel(to_numpy(correct)).astype(bool)
     if confidence.size != correct.size or not confidence.size:
-        raise ValueError(f"{confidence.size} confidences for {correct.size} labels; pass one for each labelled pixel.")
+        raise ValueError(
+            f"{confidence.size} confidences for {correct.size} labels; pass one confidence for each labelled pixel."
+        )
     if not (confidence.min() >= 0 and confidence.max() <= 1):
         span = f"{confidence.min()} to {confidence.max()}"
         raise ValueError(f"Confidence runs from {span}; scale it to [0, 1] (divide uint8 confidence by 255).")

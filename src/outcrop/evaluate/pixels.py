@@ -123,7 +123,10 @@ def pixel_scores(labels: Any, truth: Any, classes: Classes = None, *, band: int 
 def shared_sections(
     labels: Any, truth: Any, classes: Classes
 ) -> tuple[Iterator[tuple[np.ndarray, np.ndarray]], list[Any]]:
-    """Return an iterator over sections as (labels, truth) in common codes 1 to n, and the names of these codes."""
+    """Return an iterator over pairs of sections (labels, truth) with the same codes, and the class names of the codes.
+
+    In both sections of a pair, code i + 1 means the class ``names[i]``, and code 0 a pixel without a class.
+    """
     if hasattr(labels, "coords") and hasattr(truth, "coords"):
         labels, truth = _shared_samples(labels, truth)
     pair = [x if hasattr(x, "coords") else to_numpy(x) for x in (labels, truth)]
@@ -154,7 +157,7 @@ def _shared_samples(labels: xr.DataArray, truth: xr.DataArray) -> tuple[xr.DataA
 
 
 def _table(classes: Classes) -> dict[int, Any]:
-    """Return code -> class name."""
+    """Return a dict of code -> class name from either form of `classes`; it is empty if `classes` is None."""
     if classes is None:
         return {}
     pairs = classes.items() if isinstance(classes, Mapping) else enumerate(classes, 1)
@@ -162,7 +165,10 @@ def _table(classes: Classes) -> dict[int, Any]:
 
 
 def _recode(section: np.ndarray, table: dict[int, Any], names: list[Any], what: str) -> np.ndarray:
-    """Return a section in common codes: 1 + position of the class in `names`, 0 for unlabelled."""
+    """Return a section with new codes: 1 + position of the class in `names`, 0 for pixels without a class.
+
+    `table` gives the class of each old code; `what` is ``labels`` or ``truth``, for the error message.
+    """
     section = np.atleast_2d(section)
     out = np.where(np.isin(section, UNLABELLED), 0, -1)
     for code, name in table.items():
@@ -176,19 +182,22 @@ def _recode(section: np.ndarray, table: dict[int, Any], names: list[Any], what: 
 
 
 def code_of(name: Any, names: list[Any]) -> int:
-    """Return the code of a class."""
+    """Return the code of a class: 1 + its position in `names`."""
     if name not in names:
         raise ValueError(f"No class is called {name!r}; choose one of {names}.")
     return 1 + names.index(name)
 
 
 def near_boundary(truth: np.ndarray, band: int) -> Array:
-    """Return a mask of the pixels with another true class within `band` rows and columns; code 0 is no class."""
+    """Return a mask of the pixels that have another true class within `band` rows and columns.
+
+    Pixels with code 0 have no class, so they make no boundary.
+    """
     size = 2 * band + 1
     lowest = ndimage.minimum_filter(np.where(truth == 0, truth.max(), truth), size, mode="nearest")
     return lowest != ndimage.maximum_filter(truth, size, mode="nearest")
 
 
 def _edge(body: np.ndarray, known: np.ndarray) -> Array:
-    """Return a mask of the pixels of a geobody that are next to known pixels outside the geobody."""
+    """Return a mask of the pixels of a geobody next to pixels outside it; both must be True in the mask `known`."""
     return body & known & ndimage.binary_dilation(known & ~body)

@@ -27,12 +27,15 @@ def retrieval_scores(S: Array, classes: npt.ArrayLike) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``RA`` retrieval accuracy (mean precision of each query among as many images as have its class), ``MAP`` mean
-        average precision, ``AUC`` probability that a pair of the same class is more similar than a pair of different
-        classes (ties count one half), ``AUC_row`` the AUC after scaling every row to 0 at its least similar image and 1
-        at the query itself, ``precision`` the share of the M most similar images that have the query's class, for M = 1
-        to n - 1, ``RA_by_class`` and ``precision_by_class``, ``roc`` the pair (false, true positive rate), reduced to a
-        few hundred points.
+        - ``RA``: retrieval accuracy. For a query whose class has m other images, it is the share of the m most similar
+          images that have the class; RA is the mean over all queries.
+        - ``MAP``: mean average precision.
+        - ``AUC``: probability that a pair of the same class is more similar than a pair of different classes; ties
+          count one half.
+        - ``AUC_row``: the AUC after every row was scaled to 0 at its least similar image and 1 at the query itself.
+        - ``precision``: share of the M most similar images that have the query's class, for M = 1 to n - 1.
+        - ``RA_by_class`` and ``precision_by_class``: class -> RA and precision of its queries.
+        - ``roc``: pair of arrays, false and true positive rate, reduced to a few hundred points.
 
     Notes
     -----
@@ -127,7 +130,10 @@ def _check_square(S: Array, classes: npt.ArrayLike) -> tuple[np.ndarray, list[An
 
 
 def _relevant(S: np.ndarray, codes: np.ndarray, rows: slice) -> Array:
-    """Return for each query, by rank, whether the candidate has the query's class; the query itself is left out."""
+    """Return a mask, shape (n_queries, n - 1): whether the image at each rank has the query's class.
+
+    The queries are the `rows` of the similarity matrix; a query itself is not ranked.
+    """
     distance = -S[rows]
     queries = np.arange(len(S))[rows]
     distance[np.arange(len(distance)), queries] = -np.inf
@@ -149,7 +155,10 @@ def _roc(S: np.ndarray, codes: np.ndarray) -> tuple[float, tuple[np.ndarray, np.
 
 
 def _embed(D: np.ndarray) -> Array:
-    """Return points in a plane from dissimilarities (classical scaling), with signs fixed by their largest values."""
+    """Return points in a plane, shape (n, 2), from dissimilarities `D` by classical multidimensional scaling.
+
+    Each axis is mirrored if necessary, so that its value with the largest magnitude is positive.
+    """
     D = (0.5 * (D + D.T)) ** 2
     D -= D.mean(0)
     D -= D.mean(1, keepdims=True)

@@ -89,12 +89,12 @@ def zone_scores(labels: Any, truth: Any, name: Any, *, classes: Classes = None, 
 
 
 def _nearest_steps(edge: np.ndarray, other: np.ndarray) -> Array:
-    """Return the distance in rows and columns from every pixel of `edge` to the nearest of `other`, shape (2, n)."""
+    """Return distances in rows and columns, shape (2, n), from each pixel of `edge` to the nearest one of `other`."""
     nearest = ndimage.distance_transform_edt(~other, return_distances=False, return_indices=True)
     return np.abs(nearest[:, edge] - np.argwhere(edge).T)
 
 
 def _zone_shares(zones: np.ndarray, cover: np.ndarray) -> np.ndarray:
-    """Return, for every connected zone, the share of its pixels that `cover` includes."""
+    """Return the share of the pixels of each connected zone of the mask `zones` that lie in the mask `cover`."""
     zone, n = ndimage.label(zones, np.ones((3, 3)))
     return ndimage.mean(cover, zone, np.arange(1, n + 1)) if n else np.empty(0)

@@ -1,8 +1,8 @@
 """Every table and figure of the paper, and further experiments: one module per experiment, run by name.
 
-A module has ``run(data, *, quick) -> Result``; ``robustness-k`` and ``robustness-sparsity`` run one module with
-different parameters. The table is checked against the values in ``expected.toml``; ``about.toml`` describes each
-experiment.
+The paper is Alaudah, Alfarraj and AlRegib, Geophysics 84(1), 2019. Each module has ``run(data, *, quick) -> Result``;
+``robustness-k`` and ``robustness-sparsity`` run the module `robustness` with different parameters. The table of a
+result is checked against the values in ``expected.toml``; ``about.toml`` describes each experiment.
 """
 
 import importlib
@@ -88,7 +88,7 @@ def run(
 
 
 def _write(folder: Path, name: str, result: Result, facts: dict[str, Any]) -> None:
-    """Write table, figure and facts of one experiment to files that have its name."""
+    """Write the table, the figure and facts (remark, run time, version) of one experiment to files with its name."""
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(folder / f"{name}.csv") as aside:
         result.table.to_csv(aside, index=False, float_format="%.4f")
@@ -118,7 +118,7 @@ def write_page(folder: Path) -> None:
 
 
 def deviations(name: str, table: pd.DataFrame) -> list[str]:
-    """Return a sentence for each expected value that is missing in the table or outside the tolerance there."""
+    """Return a sentence for each value of ``expected.toml`` that the table lacks or does not reach within tolerance."""
     expected = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))
     out = []
     for entry in expected.get(name, []):

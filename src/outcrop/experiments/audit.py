@@ -1,4 +1,4 @@
-"""Confidence intervals of simulated audits on F3 sections: how often they contain the truth, width and error."""
+"""Simulated audits on F3 sections: how often the confidence intervals contain the truth, their width and error."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -16,7 +16,11 @@ CLICKS = (15, 30, 60)
 
 
 class Retrieved(NamedTuple):
-    """Retrieved patches on expert-labelled sections; every group of patches belongs to one class."""
+    """Retrieved patches on expert-labelled sections, in groups of similar patches of one class.
+
+    ``groups``, ``classes``, ``weights`` and ``right`` have one entry for each patch: the number of its group, its
+    class, its estimated probability of being right, and whether it is right.
+    """
 
     groups: np.ndarray
     owners: list[str]  # class of every group
@@ -26,7 +30,7 @@ class Retrieved(NamedTuple):
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Audit patches retrieved by random exemplars, for all classes together and for each class."""
+    """Simulate audits of patches that random exemplars retrieve, for all classes together and for each class."""
     found = []
     for known in retrieved(data, 2 if quick else DRAWS):
         for clicks in CLICKS:
@@ -60,8 +64,9 @@ def retrieved(data: Data, draws: int) -> Iterator[Retrieved]:
 def audited(known: Retrieved, clicks: int, seed: int) -> Iterator[dict[str, Any]]:
     """Simulate one audit; yield a row for all classes together and a row for each class.
 
-    ``holds`` is whether the interval contains the true share of right patches; ``half`` is half the width of the
-    interval; ``error`` and ``estimated`` are the errors of the share from the audit and of the share from the weights.
+    `clicks` is the number of judged patches. In a row, ``holds`` is True if the interval contains the true share of
+    right patches, and ``half`` is half the width of the interval. ``error`` is the error of the share that the audit
+    estimates; ``estimated`` is the error of the mean weight of the patches, an estimate without an audit.
     """
     sizes = np.bincount(known.groups, minlength=len(known.owners))
     asked = draw_order(known.groups, clicks, seed=seed)
@@ -76,7 +81,7 @@ def audited(known: Retrieved, clicks: int, seed: int) -> Iterator[dict[str, Any]
 
 
 def draw(each: pd.DataFrame) -> Any:
-    """Plot the share of right patches by the audit against the true share, one colour per number of clicks."""
+    """Plot the audit's share of right patches against the true share, one colour per number of judged patches."""
     ax = oc.plots.new_axes(figsize=(5.5, 5))
     for clicks, some in each[each["of"] == "all classes"].groupby("clicks"):
         ax.plot(some["truth"], some["share"], ".", alpha=0.6, label=f"{clicks} clicks")

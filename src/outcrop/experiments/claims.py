@@ -1,7 +1,7 @@
 """The paper's claims one by one: whether each claim holds on the available data, with the number that decides it.
 
-If another experiment measures the number, it is read from the table of that experiment in the output folder; run these
-experiments first, as ``all`` does. The other numbers are measured here.
+Some of these numbers are read from the tables of other experiments in the output folder; run these experiments first,
+as ``outcrop reproduce all`` does. The other numbers are computed here.
 """
 
 import json
@@ -31,7 +31,11 @@ OPEN = "not tested"
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None, folder: Data = None) -> Result:
-    """Return a table with one row per claim."""
+    """Return a table with one row per claim, and a figure of it.
+
+    `folder` is the output folder with the tables of other experiments. If it is None, claims that need these tables are
+    not tested.
+    """
     tables = measured(folder, quick) if folder else {}
     sizes = {"per_class": 10 if quick else 100, "atoms": 4 if quick else 50, "iterations": 5 if quick else 200}
     rows = [
@@ -45,7 +49,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None, folder: Data 
 
 
 def measured(folder: str | Path, quick: bool) -> dict[str, pd.DataFrame]:
-    """Return a dict from name to table of the experiments in a folder, of quick runs only or of full runs only."""
+    """Return the tables of the experiments in a folder, by name; if `quick`, of quick runs only, else of full runs."""
     facts = {path: path.with_suffix(".json") for path in sorted(Path(folder).glob("*.csv"))}
     return {
         table.stem: pd.read_csv(table)
@@ -55,20 +59,23 @@ def measured(folder: str | Path, quick: bool) -> dict[str, pd.DataFrame]:
 
 
 def verdict(claim: str, held: bool, number: float, what: str) -> dict[str, Any]:
-    """Return a row of the table; if the number is NaN, the claim was not tested."""
+    """Return the row of one claim in the table; if `number` is NaN, the claim was not tested.
+
+    `what` states in words what the number is, and which values confirm the claim.
+    """
     answer = ("yes" if held else "no") if np.isfinite(number) else OPEN
     return {"claim": claim, "held": answer, "number": float(number), "what the number is": what}
 
 
 def landmass(data: Data, quick: bool) -> tuple[str, Patches] | None:
-    """Return name and patches of LANDMASS-2, or of LANDMASS-1 if only it is available; None without either."""
+    """Return name and patches of LANDMASS-2, or of LANDMASS-1 if only this is available; None if neither is."""
     sets = patch_sets(data, quick)[0]
     names = [name for name in sets if name.startswith("LANDMASS") and "own range" not in name]
     return (max(names), sets[max(names)]) if names else None
 
 
 def retrieval_claims(data: Data, quick: bool, device: Device) -> Iterator[dict[str, Any]]:
-    """Yield verdicts on the claims about retrieval by class, from LANDMASS."""
+    """Yield the rows of the claims about retrieval of single classes, which are tested on LANDMASS."""
     lowest = gap = np.nan
     found = landmass(data, quick)
     if found:
@@ -85,7 +92,10 @@ def retrieval_claims(data: Data, quick: bool, device: Device) -> Iterator[dict[s
 
 
 def mapping_claims(tables: dict[str, pd.DataFrame], gpu: float) -> Iterator[dict[str, Any]]:
-    """Yield verdicts on the claims that the tables of other experiments decide."""
+    """Yield the rows of the claims that the tables of other experiments decide.
+
+    `tables` holds these tables by name, and `gpu` is the time in s of one fit on a GPU.
+    """
 
     def number(experiment: str, measure: Callable[[pd.DataFrame], float]) -> float:
         return measure(tables[experiment]) if experiment in tables else np.nan
@@ -95,7 +105,10 @@ def mapping_claims(tables: dict[str, pd.DataFrame], gpu: float) -> Iterator[dict
     yield verdict("The paper's measure is best on all four scores", lead > 0, lead, what)
     for axis, words in (("k", "more atoms per class"), ("sparsity", "sparser atoms")):
         gain = number(f"robustness-{axis}", partial(robustness_gain, axis=axis))
-        what = f"relative performance at the largest minus at the smallest {axis}, mean over shares; held if above .01"
+        what = (
+            f"relative performance at the largest minus at the smallest {axis}, mean over shares of wrong labels; "
+            "held if above .01"
+        )
         yield verdict(f"Labels are more robust with {words}", gain > 0.01, gain, what)
     rises = number("convergence", lambda table: table[table["variant"] == "paper"]["rises"].max())
     what = "iterations in which F rose; held if 0"
@@ -119,7 +132,7 @@ def mapping_claims(tables: dict[str, pd.DataFrame], gpu: float) -> Iterator[dict
 
 
 def gpu_seconds(folder: Data) -> float:
-    """Return the seconds of one fit on a GPU, from the output of ``benchmarks/robustness.py``; NaN without it."""
+    """Return the seconds of one fit on a GPU, from the output of ``benchmarks/robustness.py``; NaN if unknown."""
     path = Path(folder or ".") / "robustness.json"
     found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return float(found.get("fit seconds", np.nan)) if found.get("device", "cpu") != "cpu" else np.nan
@@ -146,7 +159,7 @@ def difference(table: pd.DataFrame, column: str, more: str, less: str) -> float:
 
 
 def gain_over_painting(table: pd.DataFrame) -> float:
-    """Return the mean IU of the authors' labels minus the mean IU if each patch is painted whole; NaN if not scored."""
+    """Return the mean IU of the authors' labels minus that of one class per whole patch; NaN if not scored."""
     scores = table[table["inline"] == "all"].set_index("mapper")["MIU"]
     where = "patches on the expert's lines"
     return float(scores.get(f"authors' labels, {where}", np.nan) - scores.get(f"painted whole, {where}", np.nan))
@@ -155,7 +168,10 @@ def gain_over_painting(table: pd.DataFrame) -> float:
 def choice_claims(
     data: Data, device: Device, *, per_class: int, atoms: int, iterations: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield verdicts on choices of the mapping: whether a change of each changes more labels than another seed does."""
+    """Yield the rows of the claims that choices of the mapping, such as its sparsity, matter.
+
+    A choice matters if changing it changes more labels than another seed does.
+    """
     dataset, patches = training_set(data, per_class=per_class, device=device)
     classes = dataset["weak"].values
 
@@ -192,7 +208,7 @@ def random_start(patches: Any, classes: np.ndarray, atoms: int, iterations: int)
 
 
 def kept_sparsity(patches: Any, classes: np.ndarray, atoms: int, iterations: int) -> dict[str, Any]:
-    """Return the verdict on the claim that the atoms keep their initial sparsity."""
+    """Return the row of the claim that the atoms keep their initial sparsity."""
     mapper = oc.LabelMapper(atoms, iterations=iterations).fit(patches, classes)
     end = sparsity(to_numpy(mapper.atoms_).reshape(len(mapper.atoms_), -1))
     drift = float(np.abs(end - mapper.sparsity).max())
@@ -201,7 +217,7 @@ def kept_sparsity(patches: Any, classes: np.ndarray, atoms: int, iterations: int
 
 
 def reach(data: Data, quick: bool, *, per_class: int, atoms: int, iterations: int) -> dict[str, Any]:
-    """Return the verdict on the claim that the mapping works for other classes: LANDMASS has horizons, not `other`."""
+    """Return the row of the claim that the mapping works for other classes, tested with the horizons of LANDMASS."""
     lead, found = np.nan, landmass(data, quick)
     if found:
         patches = found[1]
@@ -219,7 +235,7 @@ def reach(data: Data, quick: bool, *, per_class: int, atoms: int, iterations: in
 
 
 def draw(table: pd.DataFrame) -> Any:
-    """Draw the table with one claim per row and the verdict in colour."""
+    """Draw the table of claims with one claim per row, and whether it holds in colour."""
     ax = oc.plots.new_axes(figsize=(14, 0.36 * len(table) + 0.6))
     colour = {"yes": "tab:green", "no": "tab:red", OPEN: "tab:grey"}
     for i, row in table.iterrows():

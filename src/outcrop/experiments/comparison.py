@@ -1,4 +1,4 @@
-"""Effect of sparsity and orthogonality: plain factorisation, each constraint alone, and the full formulation."""
+"""Effect of sparsity and orthogonality on labels: plain factorisation, each constraint alone, and both together."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,10 @@ REACHES = {"on": 0, "within 5 lines of": 5}  # largest distance in lines between
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Label with four formulations that start from k-means atoms, and with the two other update rules."""
+    """Label the paper's patches with four formulations of the factorisation and two other update rules.
+
+    The four formulations start from k-means atoms. These labels, and the labels that the authors released, are scored.
+    """
     dataset, patches = training_set(data, per_class=10 if quick else None, device=device)
     classes = dataset["weak"].values
     truth = oc.datasets.f3_sections(data)[1]
@@ -62,11 +65,12 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def bands(labels: np.ndarray, classes: npt.ArrayLike, names: Any) -> list[float]:
-    """Return, by class, the share of foreign labels in the middle third of the rows divided by their share in all rows.
+    """Return, for each class, how strongly certainly wrong labels gather in the middle rows of its patches.
 
-    Foreign labels are neither the class of the patch nor `other`, so they are certainly wrong. A ratio above 1 means
-    that they gather in a horizontal band through the middle, as the paper reports without orthogonality. The ratio is
-    NaN for a class without foreign labels.
+    A label is certainly wrong if it is neither the class of the patch nor `other`. The value is the share of such
+    labels in the middle third of the rows, divided by their share in all rows. A value above 1 means that they gather
+    in a horizontal band through the middle, as the paper reports without orthogonality. It is NaN for a class without
+    such labels.
     """
     out = []
     classes = np.asarray(classes)

@@ -1,4 +1,4 @@
-"""The objective, and its two parts that the updates lower, over 200 iterations."""
+"""The objective of the factorisation over 200 iterations, and its parts that atom and coefficient updates lower."""
 
 import time
 
@@ -14,7 +14,10 @@ MOMENTS = (0, 1, 10, 20, 50, 100, 200)
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Record the three objectives with the printed rules, the authors' code and the rule that never raises F."""
+    """Record the objective F and its two parts for each update rule.
+
+    The rules are those printed in the paper, those of the authors' code, and an exact rule that never raises F.
+    """
     dataset, patches = training_set(data, per_class=10 if quick else None, device=device)
     rows, later = [], []
     figure = oc.plots.new_figure(figsize=(13, 4), layout="constrained")

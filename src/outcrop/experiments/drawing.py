@@ -9,7 +9,7 @@ import outcrop as oc
 
 
 def bars(table: pd.DataFrame, label: str, *, figsize: tuple[float, float], **options: Any) -> Any:
-    """Return a figure with a group of horizontal bars for each row of a table, and one bar of it for each column."""
+    """Return a figure with a group of horizontal bars for each row of a table; each group has one bar per column."""
     ax = oc.plots.new_axes(figsize=figsize)
     height = 0.8 / table.shape[1]
     for i, column in enumerate(table):
@@ -35,7 +35,7 @@ def show_patch(ax: Any, patch: np.ndarray, colour: Any = "black", *, over: np.nd
 
 
 def tinted(codes: np.ndarray, names: list[str]) -> np.ndarray:
-    """Return half-transparent class colours for codes; code 0 is the first name."""
+    """Return an RGBA picture of codes in half-transparent class colours; code i has the colour of ``names[i]``."""
     from matplotlib.colors import to_rgba
 
     return np.asarray([to_rgba(oc.plots.COLOURS[name], 0.5) for name in names]).take(codes, axis=0)

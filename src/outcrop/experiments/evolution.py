@@ -16,7 +16,7 @@ SHOWN = (1, 104, 360, 520, 527, 994, 1026, 1129, 1436, 1539, 1638, 1897)  # in t
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Label with 0, 1, 10, 20, 50 and 200 iterations from the same start."""
+    """Label the paper's patches after 0, 1, 10, 20, 50 and 200 iterations from the same start."""
     dataset, patches = training_set(data, per_class=10 if quick else None, device=device)
     classes = dataset["weak"].values
     labels, rows = {}, []
@@ -29,9 +29,9 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
     unsure = table.groupby("iteration")["uncertain"].mean()
     remark = (
         f"At the start {unsure[0]:.0%}, after one iteration {unsure[1]:.0%} and from the tenth iteration on at most "
-        f"{unsure[unsure.index >= 10].max():.0%} of the pixels are uncertain; in the paper very few at the start, all "
-        "after one iteration, and then fewer and fewer. The seed of the authors' k-means is unknown, so single patches "
-        "differ."
+        f"{unsure[unsure.index >= 10].max():.0%} of the pixels are uncertain. In the paper very few are uncertain at "
+        "the start, all after one iteration, and then ever fewer. The seed of the authors' k-means is unknown, so "
+        "single patches differ."
     )
     return Result(table, draw(dataset, labels, mapper.classes_, every=3 if quick else 1), remark)
 
@@ -44,9 +44,9 @@ def training_set(data: Data, *, per_class: int | None = None, device: Device = N
     data : path or None
         As in `datasets.seg2017_patches`.
     per_class : int, optional
-        Number of patches of every class to keep, first those shown in the paper; all by default.
+        Number of patches of every class to return, first the patches shown in the paper; all patches by default.
     device : str, optional
-        A torch device, for instance ``cuda``; NumPy by default.
+        A torch device, for instance ``cuda``, on which the patches are returned; by default they are a NumPy array.
     """
     dataset = oc.datasets.seg2017_patches(data)
     if per_class is not None:
@@ -67,7 +67,10 @@ def on_device(patches: np.ndarray, device: Device) -> Array:
 
 
 def draw(dataset: xr.Dataset, labels: dict[str, np.ndarray], classes: Any, *, every: int) -> Any:
-    """Draw labels, given as a dict from title to labels, on every Nth of the patches that the paper shows."""
+    """Draw labels over the patches that the paper shows, or over every Nth of these patches (`every`).
+
+    `labels` is a dict from the title of a column to the labels of all patches; `classes` are the names of the codes.
+    """
     missing = sorted(set(SHOWN) - set(dataset["patch"].values.tolist()))
     if missing:
         raise ValueError(f"The data lack patch {missing[0]}, which the figure shows; give all 2000 patches.")

@@ -1,4 +1,4 @@
-"""The paper's exemplars (one of `chaotic` and `fault`, two of `other` and `salt dome`) and what they retrieve."""
+"""The paper's exemplars (one of `chaotic` and `fault`, two of `other` and `salt dome`) and the patches they find."""
 
 from typing import Any
 
@@ -60,12 +60,15 @@ def published(data: Data, quick: bool) -> tuple[np.ndarray, np.ndarray, dict[str
 
 
 def centres(S: np.ndarray, runs: dict[str, np.ndarray]) -> list[int]:
-    """Return, for each run, the row of the patch that is most similar to the other patches of the run."""
+    """Return, for each run (patches that one exemplar retrieved), the row of the patch most similar to the others."""
     return [members[S[np.ix_(members, members)].sum(1).argmax()] for members in runs.values()]
 
 
 def accuracy(similarity: np.ndarray, same: np.ndarray) -> float:
-    """Return retrieval accuracy: the share of right patches among the first n, for a class of n patches."""
+    """Return retrieval accuracy: the share of right patches among the first n, for a class of n patches.
+
+    `similarity` is the similarity of each patch to the exemplars; `same` is True for patches of the class.
+    """
     return float(same[np.argsort(-similarity, kind="stable")[: same.sum()]].mean())
 
 
@@ -86,7 +89,7 @@ def cut(sections: xr.DataArray, place: tuple[float, float, float], size: int = 9
 
 
 def figure(kinds: dict[str, np.ndarray]) -> Any:
-    """Draw one row of six patches per kind, framed in the colour of the class."""
+    """Draw a row of six exemplars for each way of choosing them, framed in the colours of their classes."""
     drawing = oc.plots.new_figure(figsize=(11.5, 6), layout="constrained")
     axes = drawing.subplots(len(kinds), len(RUNS))
     for row, (kind, patches) in zip(axes, kinds.items(), strict=True):

@@ -1,8 +1,8 @@
 """Scores of the labels of every mapper against an expert's labels of F3 sections, with two kinds of supervision.
 
-With ``patches``, mappers learn from the 2000 patches of the paper and their image labels. With ``exemplars``, they
-learn from at most two positions per class on one line, in an `oc.Job` with default options, as for a user. Expert
-labels are used for scoring only.
+With the supervision ``patches``, mappers learn from the 2000 patches of the paper, each with one class. With
+``exemplars``, they learn from at most two positions per class on one line, in an `oc.Job` with default options, as for
+a user. Expert labels are used for scoring only.
 """
 
 import tempfile
@@ -44,7 +44,7 @@ NAMES = [POINTS, *oc.MAPPERS]
 
 
 class Task(NamedTuple):
-    """Patches to learn from, and the lines to score."""
+    """Patches with their classes, from which a mapper learns, and the lines on which its labels are scored."""
 
     patches: np.ndarray
     classes: np.ndarray
@@ -52,7 +52,7 @@ class Task(NamedTuple):
 
 
 class JobTask(NamedTuple):
-    """Exemplars for a job, and the lines to score."""
+    """Exemplars, from which a job learns, and the lines on which its labels are scored."""
 
     places: Places
     lines: list[int]
@@ -71,7 +71,11 @@ def run(
     quick: bool = False,
     device: Device = None,
 ) -> Result:
-    """Score all mappers, also with patches far from the scored line and with random exemplars, and the references."""
+    """Score mappers against the expert's labels with each kind of supervision, and add reference scores.
+
+    A full run also scores mappers trained on patches far from the scored line, and on random exemplars. `mappings` and
+    `supervision` restrict the run to the given names; None means all. `seeds` is the number of seeds of each mapper.
+    """
     chosen = check_choices(supervision, SUPERVISIONS)
     kinds = [kind for kind in (SUPERVISIONS if quick else RUNS) if kind.split(",")[0] in chosen]
     with opened(data, quick) as survey:
@@ -117,7 +121,9 @@ def rows(data: Data, *, quick: bool = False, **options: Any) -> list[dict[str, A
 
 
 def check_choices(chosen: Names, known: Sequence[str] | Mapping[str, Any]) -> list[str]:
-    """Return the chosen names in the order of the known names, by default all; raise a ValueError for unknown names.
+    """Return the chosen names in the order of the known names; raise a ValueError for an unknown name.
+
+    If `chosen` is None or empty, return all known names.
 
     Examples
     --------
@@ -133,7 +139,7 @@ def check_choices(chosen: Names, known: Sequence[str] | Mapping[str, Any]) -> li
 
 @contextmanager
 def opened(data: Data, quick: bool) -> Iterator["F3Data"]:
-    """Yield an `F3Data` with a temporary folder for its jobs."""
+    """Yield the sections and training data as `F3Data`; its jobs are in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         yield F3Data(data, folder, quick=quick)
 
@@ -152,7 +158,11 @@ class F3Data:
         self.folder, self.quick = Path(folder), quick
 
     def patches(self, apart: int | None = None) -> list[list[Task]]:
-        """Return the paper's patches; with `apart`, for each line only patches at least `apart` lines away."""
+        """Return one run with the paper's patches, as a list of tasks.
+
+        If `apart` is None, a single task has all patches and all scored lines. Otherwise each scored line has a task
+        with the patches that are at least `apart` lines away from it.
+        """
         image, weak = self.dataset["image"].values, self.dataset["weak"].values
         if apart is None:
             return [[Task(image, weak, self.lines)]]
@@ -166,7 +176,10 @@ class F3Data:
         return self.dataset["inline"].values.astype(int)
 
     def jobs(self, seed: int | None = None) -> list[list[JobTask]]:
-        """Return tasks: exemplars on one line, chosen by eye or drawn with a seed, and the other lines to score."""
+        """Return a run for each line of exemplars, with one task: the exemplars, and all other lines to score.
+
+        If `seed` is None, the exemplars are those chosen by eye, else they are drawn at random with this seed.
+        """
         runs = []
         for line in EXEMPLAR_LINES:
             others = [other for other in self.lines if other != line]
@@ -176,7 +189,7 @@ class F3Data:
         return runs
 
     def drawn(self, line: int, places: Places, seed: int) -> Places:
-        """Return random exemplars that show their class, as many for each class as were chosen by eye."""
+        """Return random exemplars on a line that show their class, as many for each class as in `places`."""
         found = oc.datasets.exemplars(self.truth.sel(inline=[line]), 99, count=2, min_share=0.2, seed=seed)
         return {name: found[name][: len(some)] for name, some in places.items()}
 
@@ -238,7 +251,7 @@ def score(
 
 
 def fresh(name: str, seed: int, quick: bool) -> Any:
-    """Return a new mapper with a seed; a small one for quick runs."""
+    """Return a new mapper with the given name and seed; if `quick` is True, with few atoms and iterations."""
     mapper = oc.MAPPERS[name]()
     options = {"random_state": seed, **(QUICK if quick else {})}
     return mapper.set_params(**{key: value for key, value in options.items() if key in mapper.get_params()})
@@ -299,7 +312,7 @@ def small_mappers(quick: bool) -> AbstractContextManager[Any]:
 
 
 def against_expert(survey: F3Data, found: list[xr.Dataset]) -> list[dict[str, Any]]:
-    """Return the scores of labelled lines, for each line and for all lines together."""
+    """Return the scores of labels against the expert's labels, for each line and for all lines together."""
     together = xr.concat(found, "inline", combine_attrs="override")
     seconds = sum(labels.attrs["share"] for labels in found)  # a fit that is used for two lines counts once
     each = [(labels["inline"].item(), labels) for labels in found]
@@ -323,7 +336,10 @@ def answers(survey: F3Data, labels: xr.Dataset) -> tuple[np.ndarray, np.ndarray]
 
 
 def means(table: pd.DataFrame, *, several: bool) -> pd.DataFrame:
-    """Return scores averaged over runs, then over seeds, and the standard deviation of the mean IU over the seeds."""
+    """Return scores averaged over runs, then over seeds.
+
+    If `several` is True, the column ``MIU_sd`` is the standard deviation of the mean IU over the seeds.
+    """
     keys = ["mapper", "supervision", "inline"]
     by_seed = table.groupby([*keys, "seed"], sort=False).mean().drop(columns="run").reset_index("seed", drop=True)
     out = by_seed.groupby(keys, sort=False).mean()
@@ -334,7 +350,10 @@ def means(table: pd.DataFrame, *, several: bool) -> pd.DataFrame:
 
 
 def draws(tables: list[pd.DataFrame]) -> list[pd.DataFrame]:
-    """Return two tables: the mean over the random draws of exemplars, with the deviation of mean IU; the worst draw."""
+    """Return two tables of scores of random draws of exemplars: the mean over the draws, and the worst draw.
+
+    `tables` holds one table for each draw. ``MIU_sd`` is the standard deviation of mean IU over the draws.
+    """
     if not tables:
         return []
     scores = pd.concat([table[table["inline"] == "all"].set_index("mapper") for table in tables])

@@ -1,4 +1,4 @@
-"""The F3 sections with expert labels, exemplars chosen by eye, and the classes that patches show."""
+"""Read the F3 sections, their expert labels and exemplars chosen by eye, and find the classes that patches show."""
 
 import tempfile
 import tomllib
@@ -22,7 +22,7 @@ Places = dict[str, list[tuple[float, float, float]]]  # class -> exemplars: inli
 
 
 def labelled_sections(data: Data) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the sections below their caption, and the expert's labels of the sections that have labels."""
+    """Return the F3 sections without the caption at their top, and the expert's labels of the labelled sections."""
     sections, truth = oc.datasets.f3_sections(data)
     volume = sections.sel(time=slice(BELOW_CAPTION, None))
     return volume, truth.sel(time=volume["time"])
@@ -50,6 +50,8 @@ def temporary_index(volume: xr.DataArray, *, size: int = SIZE, step: int = STEP,
 def shown_classes(grid: oc.PatchGrid, truth: xr.DataArray) -> np.ndarray:
     """Return which classes each patch of a grid shows: 1 yes, 0 no, NaN if at most half of the patch is labelled.
 
+    A patch shows a class if at least 20 % of its labelled pixels have this class (80 % for `other`).
+
     Returns
     -------
     array of float, shape (n_patches, n_classes)
@@ -67,5 +69,8 @@ def shown_classes(grid: oc.PatchGrid, truth: xr.DataArray) -> np.ndarray:
 
 
 def right_patches(weak: oc.WeakLabels, shown: np.ndarray, names: list[str]) -> np.ndarray:
-    """Return 1, 0 or NaN: whether each retrieved patch shows its class, by `shown_classes` of the same grid."""
+    """Return 1 for each retrieved patch that shows its class, 0 if it does not, NaN if unknown.
+
+    `shown` is the result of `shown_classes` for the same grid, and `names` are the classes of its columns.
+    """
     return shown[weak.rows, [names.index(name) for name in weak.classes]]

@@ -64,7 +64,7 @@ class Stroke(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The start of an experiment: a job labelled before the first stroke, and the truth in the codes of the job."""
+    """The start of a test case: a job labelled before the first stroke, and the true labels in the codes of the job."""
 
     setting: Setting
     job: oc.Job
@@ -76,10 +76,10 @@ class Start(NamedTuple):
 def run(
     data: Data, *, quick: bool = False, seeds: int | None = None, only: Names = None, methods: Names = None
 ) -> Result:
-    """Simulate strokes on one line of each test case by each method, and score the labels.
+    """Simulate strokes on one line of each test case with each method, and score the labels.
 
-    `only` and `methods` restrict the run to the named test cases and methods. A quick run takes ten seconds, a full run
-    about two hours on two cores.
+    `only` restricts the run to the named test cases, `methods` to names in `METHODS`; None means all. A quick run takes
+    ten seconds, a full run about two hours on two cores.
     """
     chosen = check_choices(methods, METHODS)
     if not any(METHODS[method][0] for method in chosen):
@@ -125,7 +125,7 @@ def settings(data: Data, *, quick: bool, only: Names) -> Iterator[Setting]:
 
 @contextmanager
 def opened(setting: Setting, seed: int, quick: bool) -> Iterator[Start]:
-    """Yield a `Start` with a temporary job."""
+    """Yield the `Start` of a test case: a job in a temporary folder, labelled from the initial exemplars."""
     with (
         tempfile.TemporaryDirectory() as folder,
         oc.Job(Path(folder) / "job.outcrop", volume=setting.volume) as job,
@@ -142,10 +142,10 @@ def opened(setting: Setting, seed: int, quick: bool) -> Iterator[Start]:
 def paint(
     start: Start, method: str, n_strokes: int, seed: int, drawn: Sequence[Stroke] = ()
 ) -> tuple[list[float], dict[str, float], list[Stroke]]:
-    """Paint stroke after stroke; return the mean IU of the line over the strokes, a row of the table, and the strokes.
+    """Paint stroke after stroke with one method, and return (mean IU of the line, row of the table, strokes).
 
-    The mean IU is listed before the first stroke and after each stroke. A method that draws no strokes repeats the
-    strokes in `drawn`.
+    The mean IU is a list: before the first stroke and after each stroke. A method that makes no strokes of its own
+    repeats the strokes in `drawn`. The strokes are undone afterwards.
     """
     make, labels_of, careless = METHODS[method]
     rng = np.random.default_rng(seed)
@@ -220,7 +220,10 @@ def places_on(job: oc.Job, line: int, spots: list[Any]) -> list[tuple[float, flo
 
 
 def largest_error(labels: np.ndarray, truth: np.ndarray, painted: np.ndarray) -> tuple[np.ndarray | None, int]:
-    """Return the largest connected, unpainted, wrongly labelled region of one true class, and the code of the class."""
+    """Return a mask of the largest connected, wrongly labelled region of one true class, and the code of the class.
+
+    Painted pixels are left out. If no other label is wrong, the mask is None.
+    """
     best: tuple[int, np.ndarray | None, int] = (0, None, 0)
     for code in np.unique(truth[truth > 0]):
         regions, _ = label((labels != truth) & (truth == code) & ~painted)
@@ -232,19 +235,25 @@ def largest_error(labels: np.ndarray, truth: np.ndarray, painted: np.ndarray) ->
 
 
 def depths(region: np.ndarray) -> np.ndarray:
-    """Return the distance of every pixel of a region to the edge of the region or of the section."""
+    """Return the distance in pixels of every pixel of a region to the edge of the region or of the section."""
     return np.asarray(distance_transform_edt(np.pad(region, 1)))[1:-1, 1:-1]
 
 
 def disc(region: np.ndarray, code: int) -> Stroke:
-    """Return a disc at the innermost point of a region; radius .8 of the distance to the edge, 3 to 10 pixels."""
+    """Return a stroke that is a disc at the innermost point of a region.
+
+    The radius is 0.8 times the distance to the edge of the region, but at least 3 and at most 10 pixels.
+    """
     depth = depths(region)
     spot = np.unravel_index(depth.argmax(), depth.shape)
     return Stroke(code, [tuple(map(int, spot))], float(np.clip(0.8 * depth.max(), 3, 10)))
 
 
 def line_along(region: np.ndarray, code: int, longest: int = 30) -> Stroke:
-    """Return a straight stroke through the innermost point of a region, along the region and inside it."""
+    """Return a straight stroke through the innermost point of a region, along the region and inside it.
+
+    Its ends are at most `longest` pixels from this point.
+    """
     depth = depths(region)
     spot = np.array(np.unravel_index(depth.argmax(), depth.shape))
     radius = float(np.clip(0.4 * depth.max(), 1.5, 4))
@@ -274,13 +283,13 @@ def noisy(stroke: Stroke, rng: np.random.Generator, codes: list[int]) -> Stroke:
 
 
 def learnt(start: Start, painted: Painted) -> np.ndarray:
-    """Return the labels of the job after its mapper has learnt from the strokes."""
+    """Return the labels that the job makes of a line after its mapper has learnt from the strokes."""
     line = _line(start, painted)
     return start.job.label([line], seed=_seed(start))["label"].sel(inline=line).values
 
 
 def paint_only(start: Start, painted: Painted) -> np.ndarray:
-    """Return the labels before any stroke, replaced by the painted class at painted samples."""
+    """Return the labels of a line before any stroke, with the painted class at painted samples."""
     found = label_view(start.job, start.job.plan)[0]._replace(stores=start.stores)
     return np.asarray(found.section(position_of(start.job.axes[0], _line(start, painted)))[0])
 
@@ -304,7 +313,7 @@ METHODS: dict[str, tuple[Make, Callable[[Start, Painted], np.ndarray], bool]] = 
 
 
 def draw(curves: list[dict[str, Any]]) -> Any:
-    """Draw mean IU, averaged over the seeds, against the number of strokes, with a panel for each setting."""
+    """Draw mean IU, averaged over the seeds, against the number of strokes, with a panel for each test case."""
     table = pd.DataFrame(curves)
     names = list(dict.fromkeys(table["setting"]))
     figure = oc.plots.new_figure(figsize=(4.2 * min(3, len(names)), 3.4 * -(-len(names) // 3)), layout="constrained")

@@ -12,7 +12,10 @@ from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Embed patches by the paper's measure with and without its finest scale, a small change that moves clusters."""
+    """Embed patches in a plane by the paper's measure, with and without its finest scale, and score the clusters.
+
+    The finest scale is a small part of the measure, but leaving it out moves the clusters.
+    """
     sets = shown_sets(data, quick)
     figure = oc.plots.new_figure(figsize=(13, 5.4 * len(sets)), layout="constrained")
     rows = []

@@ -36,7 +36,10 @@ COLUMNS = (*INDEXED, COMBINED, GRAPH)
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Measure retrieval accuracy (RA) on changed patches and on LANDMASS-1 if available, purity and cover on F3."""
+    """Measure retrieval accuracy (RA) on changed patches, and purity and covered area of retrieved patches on F3.
+
+    RA on LANDMASS-1 is added if this data set is in the data folder.
+    """
     rows = [*changed_patches(data, 20 if quick else 100), *landmass_patches(data), *f3_purity(data, 2 if quick else 20)]
     table = pd.DataFrame(rows, columns=["data", "what", *COLUMNS])
     return Result(table, draw(table))
@@ -62,7 +65,7 @@ def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
 
 
 def changes(patches: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return, by name, the patches unchanged, with other gain, polarity, sampling or phase, and with noise."""
+    """Return, by name, the patches unchanged, and with other gain, polarity, sampling or phase, and with noise."""
     odd = (np.arange(len(patches)) % 2 == 1)[:, None, None]
     gains = 2 ** rng.uniform(-1, 1, len(patches))[:, None, None]
     signal = patches - 0.5
@@ -128,7 +131,7 @@ def landmass_patches(data: Data) -> Iterator[dict[str, Any]]:
 
 
 def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:
-    """Yield the scores of `one_draw` on F3, averaged over random draws of exemplars."""
+    """Yield rows of purity and covered area on F3 (see `one_draw`), averaged over random draws of exemplars."""
     volume, truth = labelled_sections(data)
     places = [oc.datasets.exemplars(truth, SIZE, min_share=SHOWN, seed=seed) for seed in range(draws)]
     found = {}
@@ -146,8 +149,8 @@ def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:
 def one_draw(index: Index, exemplars: Places, truth: xr.DataArray, shown: np.ndarray, ranking: str) -> dict[str, float]:
     """Retrieve with one exemplar per class, simulate verdicts, and return purity and share of the area covered.
 
-    Purity is given after each number of verdicts in `CLICKS`, for the worst class, and without patches that overlap an
-    exemplar.
+    Purity is the share of retrieved patches that show their class. It is returned after 0, 5 and 20 verdicts per class,
+    for the worst class, and without patches that overlap an exemplar.
     """
     names = list(truth.attrs["classes"])
 

@@ -21,12 +21,12 @@ Labelled = tuple[str, xr.DataArray, xr.DataArray]  # name of the reference, labe
 
 
 def flat(scores: dict[str, Any]) -> dict[str, float]:
-    """Return the scores of `pixel_scores` as columns of a table."""
+    """Return the scores of `pixel_scores` as a flat dict, with the key ``IU CLASS`` for the IU of each class."""
     return {key: scores[key] for key in SCORES} | {f"IU {name}": value for name, value in scores["IU"].items()}
 
 
 def references(survey: "F3Data") -> pd.DataFrame:
-    """Return the scores of labels from three sources: labels of patches, position alone, and the other expert line."""
+    """Return a table of the scores of labels from patches, from position alone, and from another expert line."""
     found = []
     for name, labels, true in [*on_patches(survey), *on_sections(survey)]:
         found.append({"mapper": name, "inline": "all"} | flat(oc.pixel_scores(labels, true)))
@@ -36,7 +36,7 @@ def references(survey: "F3Data") -> pd.DataFrame:
 
 
 def on_patches(survey: "F3Data") -> Iterator[Labelled]:
-    """Yield labels of the patches on or near an expert's line: the authors' labels, and patches painted whole."""
+    """Yield labels of the patches on or near an expert's line: the authors' labels, and one class for a whole patch."""
     names = survey.dataset.attrs["classes"]
     for reach, where in ((0, "on the expert's lines"), (5, "within 5 lines")):
         rows, truth = expert_patches(survey.dataset, survey.truth, reach=reach)
@@ -90,13 +90,16 @@ def between_lines(survey: "F3Data") -> list[dict[str, Any]]:
 
 
 def row_majority(_: np.ndarray, truth: xr.DataArray, __: np.ndarray) -> np.ndarray:
-    """Return labels in which every time has the class that is most frequent in the truth at this time."""
+    """Return labels that give all pixels at one time the class that is most frequent in `truth` at this time."""
     counts = [(truth.values == code).sum(axis=0) for code in range(1, len(truth.attrs["classes"]) + 1)]
     return np.broadcast_to(np.argmax(counts, axis=0) + 1, truth.shape)
 
 
 def trees(learnt: np.ndarray, truth: xr.DataArray, scored: np.ndarray, *, quick: bool) -> np.ndarray:
-    """Return labels of a section by boosted trees trained on another section, from position and Gabor energies."""
+    """Return labels of the section `scored` by boosted trees that are trained on the section `learnt`.
+
+    The features are position and Gabor energies; `truth` holds the expert's labels of the section `learnt`.
+    """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     known = np.argwhere(truth.values > 0)
@@ -114,7 +117,9 @@ def trees(learnt: np.ndarray, truth: xr.DataArray, scored: np.ndarray, *, quick:
 def gabor_energies(
     section: np.ndarray, *, periods: Sequence[int] = (4, 8, 16, 32), directions: int = 8, widths: Sequence[int] = (4, 9)
 ) -> np.ndarray:
-    """Return position of every sample and its local energies by wavelength and direction, smoothed over two widths.
+    """Return features of every sample: its position, and local energies by wavelength and direction (Gabor energies).
+
+    `periods` are wavelengths and `widths` the widths of the smoothing, both in samples and traces.
 
     Returns
     -------

@@ -36,7 +36,10 @@ def run(data: Data, *, quick: bool = False) -> Result:
 def purity(
     volume: xr.DataArray, truth: xr.DataArray, exemplars: Places, *, size: int, step: int, count: int
 ) -> dict[str, np.ndarray]:
-    """Return for each class whether its retrieved patches with known truth show the class, in order of rank."""
+    """Return, for each class, 1 for each retrieved patch that shows the class and 0 for others, in order of rank.
+
+    Patches without a true class are left out.
+    """
     with temporary_index(volume, size=size, step=step, measure="curvelet-svd") as index:
         weak = oc.retrieve(index, exemplars, min(count, len(index) // len(exemplars)))
         shown = weak_label_scores(weak, index.grid, truth)

@@ -1,7 +1,8 @@
 """The paper's two robustness figures: how many pixel labels change when some image labels are wrong.
 
-At the top, the module imports only NumPy and the mapper, so that ``benchmarks/robustness.py`` can run the
-factorisations on a GPU machine with few packages. The figures are drawn from the JSON file with the results.
+An image label is the class of a whole patch. At the top, the module imports only NumPy and the mapper, so that
+``benchmarks/robustness.py`` can run the factorisations on a GPU machine with few packages. The figures are drawn from
+the JSON file with the results.
 """
 
 import json
@@ -65,7 +66,8 @@ def swap(classes: Any, share: float, *, seed: int = 0) -> np.ndarray:
 def relative_performance(labels: np.ndarray, base: np.ndarray, kept: np.ndarray) -> float:
     """Return the share of pixels whose label is the same as in the base run.
 
-    Pixels of replaced patches, and pixels that are uncertain in the base run, are not counted.
+    The base run has no wrong image labels or changed options. Only pixels of patches where `kept` is True are counted,
+    without the pixels that are uncertain in the base run.
 
     Examples
     --------
@@ -125,7 +127,10 @@ def curves(
 def measure(
     patches: Array, classes: np.ndarray, path: str | Path, *, sweep: Sweep, device: str = "cpu", **sizes: Any
 ) -> dict[str, Any]:
-    """Return the curves of a sweep; read finished curves from a JSON file, compute other curves and add them to it."""
+    """Return the robustness curves of a sweep: a list of (atoms per class, sparsity) with one curve each.
+
+    Finished curves are read from the JSON file `path`; missing curves are computed and added to the file.
+    """
     workers = sizes.pop("workers", 1)
     sizes = dict[str, Any](seeds=SEEDS, shares=SHARES, iterations=200) | sizes
     about = {"patches": len(classes), **sizes, "shares": list(sizes["shares"])}
@@ -146,7 +151,7 @@ def measure(
 
 
 def run(data: "Data", *, axis: str, quick: bool = False, device: "Device" = None, folder: "Data" = None) -> "Result":
-    """Return table and figure of one sweep, ``"k"`` or ``"sparsity"``, with the paper's curves and ours.
+    """Return table and figure of the paper's and our curves over atoms per class (`axis` "k") or over "sparsity".
 
     Curves that are already in ``robustness.json`` in the folder are not computed again.
     """

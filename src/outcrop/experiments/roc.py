@@ -31,7 +31,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def row_normalised(S: np.ndarray) -> np.ndarray:
-    """Scale every row of a similarity matrix to 0 at the least similar image and 1 at the query itself."""
+    """Return a similarity matrix with every row scaled to 0 at the least similar image and 1 at the query itself."""
     low = S.min(1, keepdims=True)
     return np.asarray((S - low) / (np.diag(S)[:, None] - low))
 

@@ -15,7 +15,10 @@ SIZE = 149
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Label a salt patch by pixels, strokes, a bounding box and an image label; measure the share of right pixels."""
+    """Label a salt patch in four ways, and measure the share of right pixels.
+
+    The ways are labels of all pixels, strokes, a bounding box, and one class for the whole patch.
+    """
     sections, labels = oc.datasets.f3_sections(data)
     if PLACE[0] not in labels["inline"]:
         raise ValueError("The F3 folder has no expert labels of inline 310; add GT211.mat to this folder.")

@@ -64,7 +64,7 @@ class Patches(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """All similarities of one data set by one measure."""
+    """Similarities of all pairs of patches of a data set by one measure, with computing time and memory."""
 
     raw: np.ndarray  # higher is more similar: distances have a negative sign
     similarity: np.ndarray  # as the paper defines it; for distances, 1 - distance / largest distance in the row
@@ -73,7 +73,10 @@ class Matrix(NamedTuple):
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Score every measure with its default options on every data set, and other options on small sets or a GPU."""
+    """Score every measure with its default options on every data set.
+
+    Other options are scored only on a small data set or with a device, because they take hours on thousands of patches.
+    """
     sets, left_out = patch_sets(data, quick)
     rows = []
     for name, patches in sets.items():
@@ -192,7 +195,7 @@ def draw_of_classes(classes: np.ndarray, names: Iterable[str], count: int, rng: 
 
 
 def check_counts(classes: np.ndarray, fewest: int, where: str | Path) -> None:
-    """Raise a ValueError if a class has too few images."""
+    """Raise a ValueError if a class has fewer than `fewest` images; `where` names the data in the message."""
     names, counts = np.unique(classes, return_counts=True)
     if counts.min() < fewest:
         raise ValueError(

@@ -68,7 +68,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None, seeds: int = 
 
 
 def amplitudes(survey: F3Data) -> dict[str, np.ndarray]:
-    """Return 8-bit amplitudes of patches and of sections, by name, each of shape (n, n_traces, n_samples)."""
+    """Return 8-bit amplitudes with the keys "patches" and "sections", each of shape (n, n_traces, n_samples)."""
     patches = survey.dataset["image"].values.swapaxes(1, 2)
     named = {"patches": patches, "sections": survey.clean.values}
     return {name: np.round(255 * values).astype(np.uint8) for name, values in named.items()}
@@ -84,13 +84,13 @@ def net_codes(
 
 
 def authors_labels(survey: F3Data, line: int, seed: int, device: Device) -> Examples:
-    """Return the paper's patches with the labels that its authors released."""
+    """Return the paper's patches farther than ten lines from `line`, with the labels that its authors released."""
     rows = np.abs(survey.inlines() - line) > APART
     return on_patches(survey, rows, survey.dataset["published"].values[rows], survey.dataset.attrs["classes"])
 
 
 def paper_labels(survey: F3Data, line: int, seed: int, device: Device) -> Examples:
-    """Return the paper's patches with labels by the paper's factorisation, fitted to these patches."""
+    """Return the paper's patches farther than ten lines from `line`, with labels of the paper's factorisation."""
     rows, mapper = np.abs(survey.inlines() - line) > APART, fresh("paper", seed, survey.quick)
     images = on_device(survey.dataset["image"].values[rows], device)
     masks = to_numpy(mapper.fit_predict(images, survey.dataset["weak"].values[rows]))
@@ -98,7 +98,7 @@ def paper_labels(survey: F3Data, line: int, seed: int, device: Device) -> Exampl
 
 
 def on_patches(survey: F3Data, rows: np.ndarray, masks: np.ndarray, classes: Sequence[str]) -> Examples:
-    """Return examples from the paper's patches in `rows`; each patch is stored as a small section."""
+    """Return training examples: the paper's patches where `rows` is True, each stored as a small section."""
     codes = np.zeros(survey.dataset["image"].shape, np.uint8)
     codes[rows] = coded(masks, classes)
     starts = np.column_stack([np.flatnonzero(rows), np.zeros((np.sum(rows), 2), int)])
@@ -121,7 +121,10 @@ def expert_labels(survey: F3Data, line: int, seed: int, device: Device) -> Examp
 def on_sections(
     survey: F3Data, labels: xr.DataArray, classes: Sequence[str], sure: xr.DataArray | None = None
 ) -> Examples:
-    """Return examples from the overlapping patches of all sections that contain labels."""
+    """Return training examples: overlapping patches of the sections, without patches that contain no labels.
+
+    `sure` is the confidence of the labels (255 = certain); None gives all labels the same weight.
+    """
     codes = coded(labels.reindex_like(survey.clean, fill_value=0).values, classes)
     weights = None if sure is None else sure.reindex_like(survey.clean, fill_value=0).values
     starts = survey.grid.places(np.arange(len(survey.grid)))[:, 1:]
@@ -164,9 +167,10 @@ def scores(truth: xr.DataArray, found: dict[Any, xr.DataArray], seconds: dict[An
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Average the scores over the seeds, for each kind of labels and each line.
+    """Return the scores averaged over the seeds, for each kind of labels and each line.
 
-    Also return the standard deviation of mean IU, and mean IU divided by that of the net trained on expert labels.
+    With several seeds, ``MIU_sd`` is the standard deviation of mean IU. ``share of expert`` is the mean IU divided by
+    the mean IU of the net trained on expert labels.
     """
     groups = table.groupby(["labels", "line"], sort=False)
     out = groups.mean().drop(columns="seed")

@@ -29,7 +29,7 @@ def windows(values: np.ndarray, starts: np.ndarray, size: int = SIZE) -> np.ndar
 
 
 def equal_number(starts: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Return `count` patches in random order: a part of them if there are more, repeated if there are fewer."""
+    """Return `count` rows of `starts` in random order; rows are repeated if `starts` has fewer rows."""
     return starts[np.resize(np.random.default_rng(seed).permutation(len(starts)), count)]
 
 
@@ -55,7 +55,7 @@ def labels_of_net(
 def read_nets(path: Path, made: dict[str, Any]) -> dict[tuple[str, int, int], np.ndarray]:
     """Return the predicted codes that ``benchmarks/training.py`` saved, by (kind of labels, scored line, seed).
 
-    The dict is empty if the file is missing or was made with other settings.
+    The dict is empty if the file is missing or was not made with the settings in `made`.
     """
     if not path.is_file():
         return {}

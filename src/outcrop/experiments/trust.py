@@ -1,4 +1,4 @@
-"""Calibration of labels: accuracy by confidence, error by coverage, and the labelled sections."""
+"""Calibration of labels: their accuracy by confidence, their error by coverage, and a figure of all sections."""
 
 from typing import Any
 
@@ -40,7 +40,8 @@ def scored(survey: F3Data) -> list[int]:
 def trust(survey: F3Data, labels: xr.Dataset) -> dict[str, float]:
     """Return calibration error, coverage at 5 and 10 % error, and a limit of confidence for 5 % error.
 
-    The limit is chosen without the truth; its actual error and coverage are returned too.
+    The limit is chosen from the confidence alone. The actual error and coverage of the labels above the limit are
+    returned too.
     """
     sure, right = answers(survey, labels.sel(inline=scored(survey)))
     coverage, risk = risk_coverage(sure, right)

@@ -72,7 +72,11 @@ def figure(
 
 
 def gallery(drawing: Any, patches: np.ndarray, frames: np.ndarray, place: tuple[float, ...], over: Any = None) -> None:
-    """Draw rows of framed patches in a part of the figure; `place` is left, right, bottom, top."""
+    """Draw rows of framed patches in a part of the figure.
+
+    `place` is (left, right, bottom, top) as fractions of the figure, `frames` are the colours of the frames, and `over`
+    are RGBA pictures drawn over the patches.
+    """
     edges = dict(zip(("left", "right", "bottom", "top"), place, strict=True))
     grid = drawing.add_gridspec(*patches.shape[:2], **edges, wspace=0.06, hspace=0.06)
     for at in np.ndindex(patches.shape[:2]):
@@ -80,7 +84,7 @@ def gallery(drawing: Any, patches: np.ndarray, frames: np.ndarray, place: tuple[
 
 
 def draw_measure(drawing: Any, patch: np.ndarray) -> None:
-    """Draw how a patch becomes a feature vector: curvelet coefficients, their singular values, and which are kept."""
+    """Draw how a patch becomes a feature vector: curvelet coefficients, and the singular values that are kept."""
     grid = drawing.add_gridspec(1, 3, left=0.035, right=0.465, bottom=0.12, top=0.37, wspace=0.2)
     coefficients = oc.Curvelet(patch.shape).forward(patch)[1][2]
     values = np.linalg.svd(coefficients, compute_uv=False)

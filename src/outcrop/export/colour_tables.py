@@ -12,7 +12,7 @@ NOTHING = "#ffffff"  # colour of samples that are not labelled
 
 
 def code_colours(labels: Dataset) -> dict[int, str]:
-    """Return code -> colour as #rrggbb, for not labelled (0), the classes, and uncertain."""
+    """Return code -> colour as #rrggbb, for not labelled (0), the classes, and uncertain (255)."""
     from matplotlib.colors import to_hex
 
     found = colours(list(labels.attrs["classes"]), labels.attrs.get("colours"))
@@ -21,7 +21,10 @@ def code_colours(labels: Dataset) -> dict[int, str]:
 
 
 def colour_tables(path: Path, labels: Dataset, *, lowest: int) -> dict[Path, str]:
-    """Return path -> text of the colour tables for Petrel and OpendTect, each with 256 codes from `lowest` on."""
+    """Return file -> text of the colour tables for Petrel (.alut) and OpendTect (.coltab) of the label file `path`.
+
+    Each table has the colours of 256 codes; the first is the code `lowest`.
+    """
     palette = code_colours(labels)
     codes = [UNCERTAIN if code == -1 else code for code in range(lowest, lowest + 256)]
     rgb = [bytes.fromhex(palette.get(code, NOTHING)[1:]) for code in codes]

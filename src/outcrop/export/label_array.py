@@ -64,7 +64,7 @@ def export_array(labels: Dataset, path: str | Path, *, what: str = "label", memo
 
 
 def _save_picture(path: Path, codes: np.ndarray, labels: Dataset | None) -> None:
-    """Save a picture: codes in the class colours of `labels`, or in grey if `labels` is None."""
+    """Save codes as a PNG picture: in the class colours of `labels`, or in grey if `labels` is None."""
     from PIL import Image
 
     image = Image.fromarray(np.ascontiguousarray(codes))

@@ -124,7 +124,11 @@ def export_segy(
 
 
 def pick(labels: Dataset, what: str) -> tuple[DataArray, np.float32, int | None]:
-    """Return the array that `what` names, its factor to percent, and for a mask the class code that becomes 1."""
+    """Return the array to export, the factor that scales it for SEG-Y, and the code of the class of a mask.
+
+    The factor scales confidence and scores to percent, and is 1 for labels and masks. The code is None unless `what` is
+    ``class:CLASS``; then samples with this code become 1, all others 0.
+    """
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
     if kind == "class" and name in classes:
@@ -142,7 +146,10 @@ def pick(labels: Dataset, what: str) -> tuple[DataArray, np.float32, int | None]
 def _new_file(
     path: Path, values: DataArray, like: str | Path | DataArray | None, *, text: str, format: int
 ) -> tuple[Any, list[np.ndarray], np.ndarray]:
-    """Return the SEG-Y writer, the axes of the file, and a mask of the traces to write."""
+    """Return the writer of a SEG-Y file, the axes of the file, and a mask of the traces to write.
+
+    The file has the grid and trace headers of `like`, or the grid of `values` if `like` is None.
+    """
     volume = values if like is None else like
     if not isinstance(volume, DataArray):
         geometry = segy.scan(volume, domain=str(values.dims[2]))
@@ -163,12 +170,17 @@ def _new_file(
 def _sections(
     values: DataArray, axes: list[np.ndarray], source: str | Path, memory: int | None
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield (row, section) of every inline of the grid with these axes; samples outside `values` are 0."""
+    """Yield (number of the inline from 0 on, section) for every inline of a file; samples outside `values` are 0.
+
+    `axes` are the axes of the file. A section has the shape (crosslines, samples).
+    """
     positions = [positions_of(axis, values[name].values, PLACE) for axis, name in zip(axes, values.dims, strict=True)]
     for name, found in zip(values.dims, positions, strict=True):
         if (found < 0).any():
             label = values[name].values[found < 0][0]
-            raise ValueError(f"The labels have {name} {label:g}, {source} does not; give the volume they belong to.")
+            raise ValueError(
+                f"The labels have {name} {label:g}, but {source} does not; give the volume they belong to."
+            )
     shape, inside = (len(axes[1]), len(axes[2])), tuple(map(as_slice, positions[1:]))
     if not any(isinstance(part, slice) for part in inside):
         inside = np.ix_(*inside)

@@ -17,7 +17,7 @@ BLOCK = 1 << 26  # bytes of labels in memory at a time; a block of LINES lines m
 
 
 def provenance_of(labels: Dataset, given: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the given provenance, by default that of the labels, as JSON values; empty if neither exists."""
+    """Return the provenance `given`, or that of the labels if it is None, as JSON values; {} if both are missing."""
     found: dict[str, Any] = as_json(given if given is not None else labels.attrs.get("provenance") or {})
     return found
 
@@ -28,14 +28,20 @@ def write_json(path: Path, values: Any) -> None:
 
 
 def line_spans(values: DataArray, memory: int | None = None) -> list[slice]:
-    """Return slices of inlines to read together: whole chunks, within the memory limit if a single chunk fits it."""
+    """Return slices of inlines that are read together; each has a multiple of 32 lines, the length of a Zarr chunk.
+
+    A slice takes up to a sixteenth of `memory` (bytes), at most 64 MB, but always at least 32 lines.
+    """
     line = values.dtype.itemsize * values.shape[-2] * values.shape[-1]
     block = min(BLOCK, memory // 16) if memory else BLOCK
     return list(spans(values.shape[-3], max(1, block // line // LINES) * LINES))
 
 
 def new_folder(path: str | Path) -> AbstractContextManager[Path]:
-    """Return a context manager: it yields a temporary folder that becomes `path` if no error occurs."""
+    """Return a context manager that yields a temporary folder, which is renamed to `path` if no error occurs.
+
+    An existing folder `path` that is not empty raises ValueError.
+    """
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(f"{path} is already there; remove it or choose another name.")

@@ -1,4 +1,4 @@
-"""Write and read labelled patches for training a neural net, as a folder whose splits share no lines."""
+"""Write and read training sets: folders of labelled patches, whose splits train, val and test share no lines."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -121,7 +121,10 @@ def export_training_set(
 
 
 def _wanted_patches(grid: PatchGrid, weak: WeakLabels | None) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return the patches to export: a table of class, similarity and centre, and their start positions."""
+    """Return the patches to export: a table of class, similarity and centre, and their start positions.
+
+    These are the patches of `weak`, or all patches of the grid, without class and similarity, if `weak` is None.
+    """
     if weak is None:
         return grid.table.assign(**{"class": "", "similarity": np.nan}), grid.starts
     known = {"class": weak.classes, "similarity": np.round(weak.similarity, 6)}
@@ -129,7 +132,10 @@ def _wanted_patches(grid: PatchGrid, weak: WeakLabels | None) -> tuple[pd.DataFr
 
 
 def _touched_lines(grid: PatchGrid, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first and last position of each patch on the axis whose lines are split: inlines or crosslines."""
+    """Return the first and last line that each patch touches, as positions on the axis whose lines are split.
+
+    Crosslines are split if the grid has only crosslines, else inlines.
+    """
     axis = int(grid.along == "crossline")
     direction, line, trace, _ = starts.T
     along = direction == axis  # a patch on a line of the other direction spans many lines
@@ -150,8 +156,8 @@ def split_by_lines(
     gap : int
         Number of lines between patches of different splits.
     seed : int
-        Seed for 1000 random divisions into blocks, of which the one is used whose splits are closest to 70, 15 and 15
-        percent of each class.
+        Seed of 1000 random divisions into blocks. The division is used whose splits train, val and test are closest to
+        70, 15 and 15 percent of each class.
 
     Returns
     -------
@@ -192,7 +198,7 @@ def split_by_lines(
 
 
 def _draw_lines(rng: np.random.Generator, n_lines: int, n_blocks: int, gap: int) -> np.ndarray:
-    """Return the split (0, 1 or 2) of every line, for random blocks of lines; 3 for lines in gaps between splits."""
+    """Return the split of every line for random blocks of lines: 0 train, 1 val, 2 test, 3 in a gap between splits."""
     shortest = 2 * gap + 1  # a block keeps more lines than its gaps remove
     blocks = rng.permutation(np.append([0, 1, 2], rng.choice(3, n_blocks - 3, p=list(SPLITS.values()))))
     spare = rng.multinomial(n_lines - n_blocks * shortest, rng.dirichlet(np.ones(n_blocks)))
@@ -228,7 +234,7 @@ def _labelled_patches(
 
 
 def _window(places: list[np.ndarray], start: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return positions of a patch's traces and samples on the axes of the labels; None if one is missing there."""
+    """Return the positions of a patch's traces and samples on the axes of the labels; None if the labels lack one."""
     direction, _, trace, top = start
     window = places[1 - direction][trace : trace + size[1]], places[2][top : top + size[0]]
     return window if min(window[0].min(), window[1].min()) >= 0 else None
@@ -277,7 +283,7 @@ def _load(path: Path) -> np.ndarray:
 
 
 def _write_classes(path: Path, classes: list[str], palette: dict[int, str], made: dict[str, Any]) -> None:
-    """Write names and colours of the codes, and the options with which the patches were made."""
+    """Write classes.toml: names and colours of the codes of the masks, and the options `made` of the export."""
     tables: dict[str, Any] = {
         "classes": {str(code): name for code, name in enumerate(classes, 1)},
         "colours": {str(code): colour for code, colour in palette.items()},
@@ -304,8 +310,8 @@ def TrainingSet(folder: str | Path, split: str = "train") -> Any:
     torch.utils.data.Dataset
         Its items are (image, mask, weight). The image is float32 of shape (1, height, width) in [0, 1]. The mask is
         int64 of shape (height, width), with 0 for not labelled and 255 for uncertain. The weight is float32 of shape
-        (height, width): the confidence of the labels, 0 where the mask is 0 or 255. ``classes`` has the names of the
-        codes from 1 on, ``manifest`` is the table of the patches.
+        (height, width): the confidence of the labels, 0 where the mask is 0 or 255. The attribute ``classes`` lists the
+        class names of the codes 1, 2, ...; ``manifest`` is the table of the patches.
 
     Examples
     --------
@@ -348,14 +354,16 @@ def TrainingSet(folder: str | Path, split: str = "train") -> Any:
 
 
 def _read_manifest(folder: str | Path, split: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the manifest of one split, and the names of the codes."""
+    """Return the rows of one split in the manifest of a training set, and the class names of the codes 1, 2, ..."""
     try:
         manifest = pd.read_csv(
             Path(folder) / "manifest.csv", keep_default_na=False, na_values={"similarity": "", "confidence": ""}
         )
         names = tomllib.loads((Path(folder) / "classes.toml").read_text(encoding="utf-8"))["classes"]
     except FileNotFoundError as error:
-        raise ValueError(f"{folder} is not a training set: {error.filename} is missing; export one.") from None
+        raise ValueError(
+            f"{folder} is not a training set: {error.filename} is missing; write one with `export_training_set`."
+        ) from None
     chosen = manifest[manifest["split"] == split].reset_index(drop=True)
     if chosen.empty:
         have = ", ".join(f"{name} {count}" for name, count in manifest["split"].value_counts().items())

@@ -1,1 +1,1 @@
-"""Features of sections and descriptors of whole patches, with pretrained nets and without."""
+"""Features of sections and descriptors of whole patches, computed by pretrained nets or by filters."""

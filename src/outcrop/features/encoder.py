@@ -2,8 +2,8 @@
 
 The weights are part of the package. A constant gain has no effect, because amplitudes are balanced before they enter
 the net. Polarity has no effect, because the first layer keeps only magnitudes and products of filter responses.
-Reversing the order of traces has no effect if the width is a multiple of 4 (else little), because results are averaged
-over the section and its mirror image.
+Reversing the order of traces has no effect if the number of traces is a multiple of 4, and little effect otherwise,
+because results are averaged over the section and its mirror image.
 """
 
 import hashlib
@@ -96,8 +96,8 @@ class Encoder:
     def _maps(self, sections: npt.ArrayLike, *, both: bool = False) -> list[np.ndarray]:
         """Return three maps: predictions at every second pixel, and features at every fourth and every second pixel.
 
-        Results are averaged over sections and their mirror images. The sine of twice the dip angle, which changes its
-        sign in the mirror image, is left out unless `both` is true.
+        Results are averaged over sections and their mirror images. The predictions contain the cosine of twice the dip
+        angle and, if `both` is True, also the sine, which changes its sign in the mirror image.
         """
         x = np.asarray(sections, np.float32) - np.float32(0.5)
         if x.ndim != 3 or not x.size:
@@ -128,7 +128,7 @@ def weights_digest(path: Path = WEIGHTS) -> str:
 
 @lru_cache(maxsize=4)
 def session(path: str) -> Any:
-    """Return the onnxruntime session of the net in an ONNX file."""
+    """Load the net of an ONNX file and return its onnxruntime session; a loaded net is reused."""
     import onnxruntime
 
     wanted = ["CUDAExecutionProvider", "CPUExecutionProvider"]
@@ -159,7 +159,10 @@ def _padded(sections: np.ndarray, multiple: int) -> np.ndarray:
 
 
 def by_tiles(net: Callable[[Array], Sequence[Array]], x: Array) -> list[Array]:
-    """Apply a net to sections of shape (n, 1, height, width) in tiles with sufficient margins; join the results."""
+    """Apply a net to sections of shape (n, 1, height, width) tile by tile, and join the results.
+
+    Each tile has margins of 160 pixels, the distance from which a pixel can affect a result.
+    """
     xp, rows = array_namespace(x), []
     for top in range(0, x.shape[2], TILE):
         tiles = []

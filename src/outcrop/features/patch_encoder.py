@@ -1,7 +1,8 @@
 """Descriptors of whole patches by a small net that was pretrained on synthetic sections alone; see docs/retrieval.md.
 
-The weights are part of the package. Gain and polarity have no effect, for the same reasons as in `encoder`. Mirroring,
-noise, phase and sampling have little effect, because the net was trained to give changed copies similar descriptors.
+The weights are part of the package. Gain has no effect, because amplitudes are balanced first. Polarity has no effect,
+because the first layer keeps only magnitudes and products of filter responses. Mirroring, noise, phase and sampling
+have little effect, because the net was trained to give changed copies of a patch similar descriptors.
 """
 
 from collections.abc import Sequence
@@ -56,11 +57,14 @@ def describe_on_device(patches: Any) -> Any:
 def check_size(size: Sequence[int]) -> None:
     """Raise a ValueError if patches of this height and width are too small for the net."""
     if min(size) < SMALLEST:
-        raise ValueError(f"Patches are {size[0]} x {size[1]}; the encoder needs {SMALLEST} x {SMALLEST} or more.")
+        raise ValueError(
+            f"Patches are {size[0]} x {size[1]}, but the encoder needs {SMALLEST} x {SMALLEST} or more; choose larger "
+            "patches."
+        )
 
 
 def _describe(patches: np.ndarray) -> np.ndarray:
-    """Return descriptors of patches, computed one by one, so that a descriptor depends on its patch only."""
+    """Return descriptors of patches; they are computed one by one, so that each depends on its patch only."""
     net = session(str(WEIGHTS))
     x = balanced(patches - np.float32(0.5))[:, None]
     return np.concatenate([net.run(None, {"patches": x[i : i + 1]})[0] for i in range(len(x))])

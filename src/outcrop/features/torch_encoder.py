@@ -36,7 +36,11 @@ class TorchNet:
         self.stem, self.layers = weights[0], list(zip(weights[1::2], weights[2::2], strict=True))
 
     def __call__(self, x: Any) -> tuple[Any, Any, Any]:
-        """Return predictions at half, and features at a quarter and at half resolution; see `pretraining.net.Net`."""
+        """Apply the net to sections; return their predictions and two maps of features.
+
+        The predictions have half the resolution of the sections, the features a quarter and half of it; see
+        `pretraining.net.Net`.
+        """
         functional, concatenate = self.torch.nn.functional, self.torch.cat
         layers = iter(self.layers)
 
@@ -70,12 +74,12 @@ class TorchNet:
 
 @lru_cache(maxsize=32)
 def torch_net(path: str, device: str) -> TorchNet:
-    """Return the net of an ONNX file on a device; each file is read once."""
+    """Load the net of an ONNX file onto a torch device; a loaded net is reused."""
     return TorchNet(path, device)
 
 
 def initialisers(path: str | Path) -> dict[str, np.ndarray]:
-    """Return the arrays of an ONNX file by name, in the order of the file.
+    """Return the weight arrays of an ONNX file as a dict by name, in the order of the file.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from outcrop.features import energies
 
 
 def describe(sections: npt.ArrayLike, device: str) -> np.ndarray:
-    """Return log energies at grid points, as `energies.describe`, computed on a torch device.
+    """Return the log energies of `energies.describe`, computed on a torch device.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def _windows(shape: tuple[int, int], device: str) -> list[Any]:
 
 @lru_cache(maxsize=64)
 def _smoothing(n: int, sigma: float, device: str) -> Any:
-    """Return the matrix that averages n values in pairs, smooths the means and keeps every second mean."""
+    """Return the matrix that averages `n` values in pairs, smooths the means and selects every second mean."""
     import torch
 
     even = np.pad(np.eye(n, dtype=np.float32), [(0, n % 2), (0, 0)], mode="edge")

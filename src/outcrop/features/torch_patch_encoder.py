@@ -15,7 +15,9 @@ HALVED = (1, 3)  # layers before which the resolution is halved
 
 
 class TorchPatchNet:
-    """The net of `pretraining.patches` with the balancing of patches; its weights include batch normalisation.
+    """The patch encoder of `pretraining.patches` in torch; it also balances the amplitudes of the patches.
+
+    Batch normalisation is included in the weights of the convolutions.
 
     Parameters
     ----------
@@ -54,7 +56,7 @@ class TorchPatchNet:
 
 
 def balanced(sections: Array) -> Array:
-    """Balance amplitudes in torch as `encoder.balanced` does; window means are matrix products."""
+    """Balance amplitudes in torch as `encoder.balanced` does; window means are computed as matrix products."""
     xp, square = array_namespace(sections), sections**2
     sums = [uniform_filter1d(np.eye(n), WINDOW, axis=0, mode="constant") for n in sections.shape[1:]]
     means = [constant(xp, x / x.sum(axis=1, keepdims=True), like=sections, dtype=sections.dtype) for x in sums]
@@ -65,5 +67,5 @@ def balanced(sections: Array) -> Array:
 
 @lru_cache(maxsize=32)
 def torch_patch_net(path: str, device: str) -> TorchPatchNet:
-    """Return the patch net of an ONNX file on a device; each file is read once."""
+    """Load the patch encoder of an ONNX file onto a torch device; a loaded net is reused."""
     return TorchPatchNet(path, device)

@@ -1,8 +1,9 @@
-"""Geobodies, which are connected samples of a class in 3-D: their size, and their tops and bases between samples.
+"""Find geobodies (connected samples of a class in 3-D), and measure their size, tops and bases.
 
-The labels are read in slabs of neighbouring lines. `scipy.ndimage.label` finds the pieces of a class within a slab;
-pieces of two slabs that share a face belong to one geobody. Only the size of each piece and its first and last position
-on each trace stay in memory, which takes as much as a few maps of the survey.
+The labels are read in slabs of neighbouring lines. `scipy.ndimage.label` finds the connected pieces of a class within a
+slab. Pieces of two adjacent slabs belong to one geobody if a sample of one piece shares a face with a sample of the
+other. Only the size of each piece and its first and last position on each trace stay in memory. They need as much
+memory as a few maps of the survey.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,9 +34,11 @@ SIDES = ("top", "base")
 
 
 class Outline(NamedTuple):
-    """Top and base of a geobody on each of its traces, as positions on the axes of lines, traces and samples.
+    """Top and base of a geobody on each of its traces, as four arrays of equal length.
 
-    ``top`` is -inf where the geobody touches the first sample of the volume, ``base`` inf where it touches the last.
+    ``line`` and ``trace`` are indices on the axes of lines and traces; ``top`` and ``base`` are positions in samples,
+    with fractions. ``top`` is -inf where the geobody touches the first sample of the volume, ``base`` is inf where it
+    touches the last. A trace that crosses several pieces of the geobody (see `Pieces`) has one entry for each piece.
     """
 
     line: np.ndarray
@@ -45,9 +48,10 @@ class Outline(NamedTuple):
 
 
 class Slab(NamedTuple):
-    """Codes of neighbouring lines, shape (n_lines, n_traces, n_samples); `first` is the position of the first line.
+    """Labels of neighbouring lines that are processed together, as arrays of shape (n_lines, n_traces, n_samples).
 
-    ``confidence`` and ``margin`` are None if the labels do not have them.
+    ``first`` is the index of the first of these lines on the axis of lines. ``margin`` is the lead of the class of a
+    sample over the second class. ``confidence`` and ``margin`` are None if the labels have no confidence or votes.
     """
 
     first: int
@@ -57,7 +61,11 @@ class Slab(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """Pieces of a class in one slab: samples and summed confidence of each piece; the piece of each outline entry."""
+    """Connected pieces of a class in one slab.
+
+    ``samples`` is the number of samples of each piece, and ``confidence`` the sum of their confidences (0 to 255 each;
+    NaN if the labels have none). ``piece`` is the number of the piece to which each entry of ``outline`` belongs.
+    """
 
     samples: np.ndarray
     confidence: np.ndarray
@@ -73,7 +81,7 @@ class Bodies(NamedTuple):
     table : DataFrame
         One row for each geobody, as `bodies` returns it.
     outlines : dict
-        (class, body) -> Outline.
+        Outline of each geobody, by (class name, number of the geobody).
     axes : dict
         Name -> values of each axis of the survey, in the order line, trace, sample.
     unit : str
@@ -86,12 +94,12 @@ class Bodies(NamedTuple):
     unit: str = ""
 
     def surface(self, name: str, body: int = 1, side: str = "top") -> xr.DataArray:
-        """Return the top or base of a geobody; see the function `surface`."""
+        """Return the top or base of a geobody in ms or m on inline and crossline; see the function `surface`."""
         if side not in SIDES:
             raise ValueError(f"side is {side!r}; choose top or base.")
         if (name, body) not in self.outlines:
             have = sorted(number for other, number in self.outlines if other == name)
-            known = f"choose 1 to {have[-1]}" if have else "none of its bodies is large enough"
+            known = f"choose 1 to {have[-1]}" if have else "none of its bodies is large enough; reduce min_samples"
             raise ValueError(f"There is no body {body} of class {name!r}; {known}.")
         outline = self.outlines[name, body]
         lines, traces = (slice(part.min(), part.max() + 1) for part in (outline.line, outline.trace))
@@ -120,8 +128,9 @@ def bodies(
 ) -> pd.DataFrame:
     """Return a table of the geobodies of one or more classes, each class with its largest geobody first.
 
-    Samples of a class that share a face are connected, across lines only where the lines are neighbours; see
-    `outcrop.volumes.neighbours`. The labels are read in slabs of lines, so the volume need not fit in memory.
+    Samples of a class are connected if they share a face. Samples on two lines are connected only if the lines are
+    neighbours; see `outcrop.volumes.neighbours`. The labels are read in slabs of lines, so the volume need not fit in
+    memory.
 
     Parameters
     ----------
@@ -129,27 +138,27 @@ def bodies(
         ``label`` (0 not labelled, 255 uncertain, i + 1 = ``attrs["classes"][i]``) and optionally ``confidence``
         (255 = sure), as `label_volume` and jobs return them; or a label volume that `open_volume` opened.
     name : str or sequence of str, optional
-        Classes; by default all but the background.
+        Names of the classes; by default all classes except the background.
     min_samples : int
-        Smaller geobodies are left out.
+        Smallest number of samples of a geobody; smaller geobodies are left out.
     bin_size : (float, float), optional
         Metres between neighbouring inlines and between neighbouring crosslines; by default the bin size of the labels.
     velocity : float, optional
         Mean velocity in m/s that converts two-way time into thickness, for volumes in time.
     along : {"inline", "crossline"}
-        Direction of the lines that are read one after the other; fastest is the direction in which the volume was
-        labelled.
+        Direction of the lines that are read one after the other. The direction in which the volume was labelled is
+        fastest.
     memory : int, optional
-        Bytes of memory to use, by default a quarter of the machine's.
+        Bytes of memory to use; by default a quarter of the memory of the machine.
 
     Returns
     -------
     DataFrame
-        ``class``, ``body`` (1 is the largest of its class), ``samples`` (their number), ``volume`` and its ``unit``
-        (m3; m2 ms in time without a velocity; samples if the bin size is not known), first and last ``inline`` and
-        ``crossline``, shallowest and deepest ``time`` or ``depth``, mean ``confidence`` (0 to 1, NaN if the labels have
-        none), and ``at_edge``: the geobody touches the first or last inline, crossline or sample and may continue
-        outside.
+        One row for each geobody. Columns: ``class``; ``body``, its number (1 is the largest of its class); ``samples``,
+        their number; ``volume`` and its ``unit`` (m3; m2 ms in time without a velocity; samples if the bin size is not
+        known); the extent, as ``inline_first``, ``inline_last`` and the same for crossline and time or depth; mean
+        ``confidence`` (0 to 1, NaN if the labels have none). ``at_edge`` is True if the geobody touches the first or
+        last inline, crossline or sample, so that it may continue outside the volume.
 
     Examples
     --------
@@ -176,23 +185,25 @@ def surface(
     along: str = "inline",
     memory: int | None = None,
 ) -> xr.DataArray:
-    """Return the top or base of a geobody as a horizon, at subsample positions.
+    """Return the top or base of a geobody as a horizon, with a precision finer than one sample.
 
-    Between a sample inside the geobody and the adjacent sample outside, the surface lies where the labelled patches
-    give equal votes to the two classes. This position is interpolated from the margin of each sample, by which the
-    votes of its class exceed those of its second class, if the labels have ``score`` or ``margin``; else from the
-    excess of the confidence over one half. Without confidence, or beside an uncertain sample, the surface lies halfway.
-    Where a trace crosses a geobody several times, the top is the shallowest and the base the deepest position.
+    The surface lies between a sample inside the geobody and the adjacent sample outside, at the position where both
+    classes have equal votes. If the labels have ``score`` or ``margin``, this position is interpolated from the margins
+    of the two samples; the margin of a sample is the votes of its class minus the votes of its second class. Otherwise
+    the excess of the confidence over one half replaces the margin. If the labels have no confidence, or if the sample
+    outside is uncertain, the surface lies halfway. Where a trace crosses a geobody several times, the top is the
+    shallowest and the base the deepest position.
 
     Parameters
     ----------
     labels, min_samples, along, memory
         As for `bodies`.
     name : str
-        The class.
+        Name of the class.
     body : int
         Number of the geobody in the table of `bodies`, 1 for the largest.
     side : {"top", "base"}
+        Upper or lower surface of the geobody.
 
     Returns
     -------
@@ -225,8 +236,9 @@ def find_bodies(
     memory: int | None = None,
     progress: Progress | None = None,
 ) -> Bodies:
-    """Find the table and the outlines of geobodies in one pass over the labels; see `bodies`.
+    """Return the table and the outlines of geobodies from one pass over the labels.
 
+    The parameters are those of `bodies`, and `progress`:
     ``progress(what, done, total)`` is called after every slab; ``done`` and ``total`` count lines.
     """
     labels = named_labels(labels)
@@ -271,7 +283,7 @@ def find_bodies(
 
 
 def _chosen_classes(labels: xr.Dataset, name: str | Sequence[str] | None) -> list[str]:
-    """Return the requested classes, by default all but the background."""
+    """Return the names of the requested classes; if `name` is None, of all classes except the background."""
     classes = labels.attrs["classes"]
     if name is None:
         background = labels.attrs.get("background") or find_background(classes)
@@ -284,7 +296,7 @@ def _chosen_classes(labels: xr.Dataset, name: str | Sequence[str] | None) -> lis
 
 
 def _read(labels: xr.Dataset, along: str, part: slice) -> Slab:
-    """Read the lines of a slab."""
+    """Read the labels of a slab: of the lines with the indices `part` in the direction `along`."""
     data = labels.isel({along: part}).transpose(..., along, DIRECTIONS[along == "inline"], labels["label"].dims[2])
     confidence: np.ndarray | None = data["confidence"].values if "confidence" in data else None
     margin: np.ndarray | None
@@ -299,10 +311,13 @@ def _read(labels: xr.Dataset, along: str, part: slice) -> Slab:
 
 
 class _CollectedPieces:
-    """Pieces of one class from all slabs added so far, and the pairs of pieces that touch."""
+    """Pieces of one class from all slabs added so far, and the pairs of pieces that touch across two slabs."""
 
     def __init__(self, groups: np.ndarray):
-        """Start without pieces; `groups` gives the group number of every trace (see `neighbour_groups`)."""
+        """Start without pieces.
+
+        `groups` holds the group number of every trace; only traces of one group are connected (see `neighbour_groups`).
+        """
         self.gaps = np.flatnonzero(np.diff(groups)) + 1
         self.parts: list[Pieces] = []
         self.pairs: list[np.ndarray] = []
@@ -310,7 +325,11 @@ class _CollectedPieces:
         self.last = np.zeros(0, np.int64)  # number of the piece at every sample of the last line, 0 outside
 
     def add(self, slab: Slab, inside: np.ndarray, *, touches: bool) -> None:
-        """Add the next slab; `inside` is the mask of the class, `touches` whether the previous slab is adjacent."""
+        """Add the pieces of the next slab.
+
+        `inside` is True at samples of the class. `touches` is True if the last line of the previous slab and the first
+        line of this slab are neighbours.
+        """
         separated = np.insert(inside, self.gaps, False, axis=1)  # an empty trace between traces that are not neighbours
         numbers, count = ndimage.label(separated)
         numbers = np.delete(numbers, self.gaps + np.arange(len(self.gaps)), axis=1)
@@ -326,7 +345,10 @@ class _CollectedPieces:
         self.count += count
 
     def bodies(self, min_samples: int) -> Iterator[tuple[Outline, int, float]]:
-        """Yield (outline, number of samples, mean confidence) of every large enough geobody, the largest first."""
+        """Yield (outline, number of samples, mean confidence) of each geobody, the largest first.
+
+        Geobodies with fewer than `min_samples` samples are left out. The confidence is 0 to 1, NaN if not known.
+        """
         if not self.count:
             return
         pairs = np.concatenate([np.zeros((2, 0), np.int64), *self.pairs], axis=1)
@@ -349,7 +371,11 @@ class _CollectedPieces:
 
 
 def _pieces(slab: Slab, inside: np.ndarray, numbers: np.ndarray, count: int, before: int) -> Pieces:
-    """Return the pieces of a slab; `numbers` holds the piece at every sample, `before` counts earlier pieces."""
+    """Return the pieces of one class in a slab.
+
+    `inside` is True at samples of the class, and `numbers` holds the number of the piece at these samples, from 0.
+    `count` is the number of pieces of the slab, `before` the number of pieces of all earlier slabs.
+    """
     traces, starts, ends = _runs(inside)
     piece = numbers.reshape(-1, inside.shape[2])[traces, starts]
     lengths = ends - starts + 1
@@ -392,7 +418,11 @@ def _runs(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _crossing(
     codes: np.ndarray, margin: np.ndarray | None, trace: np.ndarray, sample: np.ndarray, step: int
 ) -> np.ndarray:
-    """Return positions of the surface above (`step` -1) or below (`step` 1) samples of a geobody; see `surface`."""
+    """Return the positions, in samples, of the surface above (`step` -1) or below (`step` 1) samples of a geobody.
+
+    `trace` and `sample` are the indices of these samples. At the ends of the volume, the position is infinite. See
+    `surface` for the interpolation.
+    """
     neighbour = sample + step
     at_end = (neighbour < 0) | (neighbour >= codes.shape[1])
     neighbour = np.where(at_end, sample, neighbour)
@@ -417,7 +447,10 @@ def _cell(
 
 
 def _extent(outline: Outline, axes: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return first and last line number, time or depth of a geobody, and whether it touches the survey's edge."""
+    """Return columns of the table of `bodies` for one geobody, as a dict.
+
+    They are the first and last inline, crossline and time or depth, and ``at_edge``.
+    """
     first = outline.line.min(), outline.trace.min(), outline.top.min()
     last = outline.line.max(), outline.trace.max(), outline.base.max()
     found: dict[str, Any] = {"at_edge": False}

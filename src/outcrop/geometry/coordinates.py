@@ -1,4 +1,4 @@
-"""X and Y of positions in a survey, from SEG-Y trace headers, the corners of the survey, or the bin size."""
+"""Convert line numbers to map coordinates X and Y, from trace headers, the corners of the survey, or the bin size."""
 
 from typing import Any, NamedTuple
 
@@ -23,7 +23,8 @@ FINE = 256  # points per trace of a 2-D line, of which the nearest one is search
 class MapGrid(NamedTuple):
     """Map from line numbers to X and Y: ``origin + inline * inline_step + crossline * crossline_step``.
 
-    ``metres`` is the length of one unit of X and Y; ``source`` states from which data the map was made.
+    ``origin`` and the two steps are pairs (X, Y). ``metres`` is the length in m of one unit of X and Y; ``source``
+    names the data that the map was made from, such as "trace headers".
 
     Examples
     --------
@@ -42,24 +43,27 @@ class MapGrid(NamedTuple):
 
     @property
     def in_metres(self) -> bool:
-        """Return whether X and Y are lengths, not line numbers."""
+        """Return True if X and Y are lengths, False if they are line numbers."""
         return self.source != NUMBERS
 
     def to_map(self, inline: npt.ArrayLike, crossline: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Return X and Y of inline and crossline numbers."""
+        """Return X and Y of positions that are given by their inline and crossline numbers."""
         inline, crossline = (np.asarray(part, float)[:, None] for part in (inline, crossline))
         x, y = (self.origin + inline * self.inline_step + crossline * self.crossline_step).T
         return x, y
 
     def to_lines(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Return inline and crossline numbers of X and Y."""
+        """Return the inline and crossline numbers, with fractions, of positions that are given by X and Y."""
         steps = np.column_stack([self.inline_step, self.crossline_step])
         inline, crossline = np.linalg.solve(steps, np.array([x, y], float) - self.origin[:, None])
         return inline, crossline
 
 
 class MapLine(NamedTuple):
-    """X and Y along a single line, which may be crooked; interpolated linearly between its traces.
+    """Map from line numbers to X and Y along a single line, which may be crooked.
+
+    X and Y are interpolated linearly between traces. ``along`` is the direction of the line, ``number`` its line
+    number, ``traces`` the crossline (or inline) numbers of its traces, and ``points`` their X and Y, shape (n, 2).
 
     Examples
     --------
@@ -79,13 +83,16 @@ class MapLine(NamedTuple):
     in_metres: bool = True
 
     def to_map(self, inline: npt.ArrayLike, crossline: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Return X and Y of inline and crossline numbers."""
+        """Return X and Y of positions that are given by their inline and crossline numbers."""
         trace = np.asarray(crossline if self.along == "inline" else inline, float)
         x, y = (np.interp(trace, self.traces, part) for part in self.points.T)
         return x, y
 
     def to_lines(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Return inline and crossline numbers of X and Y, NaN for points that are not on the line."""
+        """Return the inline and crossline numbers of positions that are given by X and Y.
+
+        They are NaN for positions farther than two traces from the line.
+        """
         fine = np.linspace(self.traces[0], self.traces[-1], FINE * len(self.traces))
         reach = OFF * np.median(np.linalg.norm(np.diff(self.points, axis=0), axis=1))
         tree = cKDTree(np.column_stack(self.to_map(fine, fine)))
@@ -98,9 +105,9 @@ class MapLine(NamedTuple):
 def map_grid(volume: DataArray) -> MapGrid | MapLine:
     """Return the map from the line numbers of a volume to X and Y.
 
-    It comes from the corners of a ZGY file, or from the coordinates of the traces with their scalars; else from the bin
-    size, with X rising with the crossline number and Y with the inline number, 0 at the first trace; else X and Y are
-    the crossline and inline numbers.
+    The first available source is used: the corners of a ZGY file; the coordinates of the traces, with the scalars of
+    their headers; or the bin size, with X along rising crossline numbers and Y along rising inline numbers, both 0 at
+    the first trace. Without any of these, X and Y are the crossline and inline numbers.
     """
     if "map" in volume.attrs:
         origin, inline_step, crossline_step = np.asarray(volume.attrs["map"], float)
@@ -122,7 +129,7 @@ def map_grid(volume: DataArray) -> MapGrid | MapLine:
 
 
 def _map_of_traces(volume: DataArray) -> MapGrid | MapLine | None:
-    """Return the map fitted to the coordinates of evenly spaced traces; None if they do not form a grid.
+    """Return the map fitted to X and Y of traces spread over the survey; None if X and Y do not form a grid.
 
     For a single line, return a `MapLine` through all of its traces; None if their coordinates are unknown or equal.
     """
@@ -149,7 +156,7 @@ def _map_of_traces(volume: DataArray) -> MapGrid | MapLine | None:
 def trace_coordinates(
     volume: DataArray, inlines: npt.ArrayLike, crosslines: npt.ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return X and Y of traces from the headers of the volume's SEG-Y file, with their scalars.
+    """Return X and Y of traces from the trace headers of the volume's file, with the coordinate scalars applied.
 
     Parameters
     ----------
@@ -180,7 +187,7 @@ def trace_coordinates(
         return map_grid(volume).to_map(inlines, crosslines)
     if not _is_segy(volume):
         source = volume.attrs.get("source") or "This volume"
-        raise ValueError(f"{source} is not SEG-Y, so X and Y of its traces are not known; write csv.")
+        raise ValueError(f"{source} is not SEG-Y, so X and Y of its traces are unknown; write csv.")
     geometry = segy_geometry(volume)
     numbers, order = np.full(len(rows), -1, np.int64), np.argsort(rows, kind="stable")
     for of_row in np.split(order, np.flatnonzero(np.diff(rows[order])) + 1):
@@ -192,7 +199,7 @@ def trace_coordinates(
 
 
 def _survey(volume: DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
-    """Return (inlines, crosslines) of the survey of a volume, and the metres per unit of X and Y."""
+    """Return (inline numbers, crossline numbers) of a volume's survey, and the length in m of one unit of X and Y."""
     if _is_segy(volume) and "cdp_x" not in volume.coords:
         geometry = segy_geometry(volume)
         return (geometry.inlines, geometry.crosslines), geometry.metres
@@ -213,7 +220,10 @@ def _is_segy(volume: DataArray) -> bool:
 
 
 def _header_points(geometry: segy.Geometry, numbers: np.ndarray) -> np.ndarray:
-    """Return X and Y of midpoints (sources without midpoints) of traces, given by their numbers in the file."""
+    """Return X and Y of the midpoints of traces, shape (n, 2); `numbers` are the positions of the traces in the file.
+
+    If the headers hold no midpoints, X and Y of the sources are returned.
+    """
     layout = geometry.layout
     order = np.argsort(numbers, kind="stable")
     headers: Any = np.empty(len(numbers), segy_headers.trace_dtype(layout.order))
@@ -234,7 +244,7 @@ def _header_points(geometry: segy.Geometry, numbers: np.ndarray) -> np.ndarray:
 
 
 def positions_on(axis: np.ndarray, labels: npt.ArrayLike) -> np.ndarray:
-    """Return the positions of values on an axis: interpolated between values, extrapolated beyond the ends.
+    """Return the positions of values on an axis, counted from 0 with fractions; extrapolated beyond its ends.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Lines along which faults and horizons cross a section, which may be an inline, a crossline or a slice."""
+"""Find the lines along which faults and horizons cross an inline, a crossline or a time slice."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,10 +18,11 @@ JUMP = 16  # samples between adjacent traces; a larger jump of a top or base end
 
 
 class FaultTrace(NamedTuple):
-    """A line along which a fault crosses a section, in line numbers, time or depth.
+    """A line along which a fault surface crosses a section.
 
-    ``stick`` is the stick number if the line is a stick picked on that section, -1 if the line connects points of
-    sticks picked on other sections.
+    ``across`` and ``down`` are the positions of its points on the horizontal and the vertical axis of the section, in
+    line numbers, ms or m. ``stick`` is the stick number if the line is a stick picked on this section; it is -1 if the
+    line connects points of sticks picked on other sections. ``accepted`` is True if all its sticks are accepted.
     """
 
     surface: int
@@ -33,7 +34,9 @@ class FaultTrace(NamedTuple):
 
 
 def shown_axes(direction: int, vertical: str) -> tuple[str, str]:
-    """Return the names of the horizontal and vertical axis of a section; directions as in `fault_traces`.
+    """Return the names of the horizontal and vertical axis of a section.
+
+    `direction` is 0 for an inline, 1 for a crossline and 2 for a time slice; `vertical` is ``time`` or ``depth``.
 
     Examples
     --------
@@ -54,9 +57,9 @@ def fault_traces(sticks: pd.DataFrame, volume: xr.DataArray, direction: int, lab
     sticks : DataFrame
         As `outcrop.fault_sticks` returns them.
     volume : DataArray
-        The volume, for its axes.
+        The volume on which the sticks were picked; only its axes are used.
     direction : int
-        Direction of the section: 0 inline, 1 crossline, 2 time or depth.
+        Direction of the section: 0 inline, 1 crossline, 2 slice at one time or depth.
     label : float
         Inline number, crossline number, time or depth of the section.
 
@@ -101,7 +104,10 @@ def _mean(points: pd.DataFrame, name: str, default: float) -> float:
 
 
 def _crossing(points: pd.DataFrame, name: str, label: float) -> Iterator[dict[str, float]]:
-    """Yield each point at which a stick crosses a section, as a dict from axis name to value on that axis."""
+    """Yield each point at which a stick crosses a section, as a dict from axis name to value on that axis.
+
+    The section is at the value `label` of the axis `name`.
+    """
     names = [one for one in points.columns if one in (*DIRECTIONS, "time", "depth")]
     places = points[names].to_numpy(float)
     off = places[:, names.index(name)] - label
@@ -116,7 +122,10 @@ def _crossing(points: pd.DataFrame, name: str, label: float) -> Iterator[dict[st
 def _connected(
     places: list[Place], surface: int, along: str, step: float, across: str, down: str
 ) -> Iterator[FaultTrace]:
-    """Connect the points at which sticks of one fault surface cross a section, from line to line."""
+    """Yield lines that connect the points at which the sticks of one fault surface cross a section.
+
+    Points are connected in the order of the lines on which their sticks were picked, up to three lines apart.
+    """
     places = sorted(places, key=lambda one: one[0][along])
     lines = np.array([place[along] for place, *_ in places])
     for run in np.split(np.arange(len(places)), np.flatnonzero(np.diff(lines) > (LINES + 0.5) * step) + 1):
@@ -128,19 +137,19 @@ def _connected(
 def horizon_traces(
     surface: xr.DataArray, direction: int, label: float, *, interval: float = np.inf
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the lines along which a top or base crosses a section, each as (across, down) in values of the axes.
+    """Return the lines along which a top or base crosses a section, each as (horizontal, vertical) positions.
 
-    A line ends where the surface is missing, and where it jumps by more than 16 samples between adjacent traces, as it
-    does at an overhang.
+    Positions are line numbers, ms or m. A line ends where the surface is missing, and where it jumps by more than 16
+    samples between adjacent traces, as at an overhang.
 
     Parameters
     ----------
     surface : DataArray
         As `outcrop.surface` returns it.
     direction, label
-        The section, see `fault_traces`; on slices the lines are contours of the surface.
+        Direction and position of the section, as in `fault_traces`. On slices the lines are contours of the surface.
     interval : float
-        Sample interval in the unit of the surface; by default jumps do not end lines.
+        Sample interval in the unit of the surface (ms or m). By default it is infinite, and jumps do not end lines.
     """
     surface = surface.transpose(*DIRECTIONS)
     if direction == 2:

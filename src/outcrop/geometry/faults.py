@@ -1,10 +1,10 @@
-"""Fault sticks: the likelihood of a fault at every sample is thinned to ridges, which are linked into polylines.
+"""Pick fault sticks: thin the likelihood of a fault at every sample to ridges, and link the ridges into polylines.
 
 The likelihood combines predictions of the pretrained encoder with the discontinuity of neighbouring traces along the
-layers (one minus dip-steered semblance), which has a smaller weight. The encoder sees the section at its own size and
-stretched, 1.5 times vertically and 3 times horizontally, which makes steep faults less steep. A scan over fault dips
-then averages it along straight pieces of a fault [Hale2013]_; its maxima across traces are linked downwards and
-upwards, over short gaps.
+layers (one minus dip-steered semblance), which has a smaller weight. The encoder is applied to the section at its own
+size, and to the section stretched 1.5 times vertically and 3 times horizontally, which makes steep faults less steep.
+A scan over fault dips then averages the likelihood along straight pieces of a fault [Hale2013]_. The maxima of the
+average across traces are linked downwards and upwards, over short gaps.
 
 .. [Hale2013] Hale, D., 2013, Methods to compute fault images, extract fault surfaces, and estimate fault throws from 3D
    seismic images: Geophysics 78(2), O33-O43.
@@ -62,7 +62,7 @@ def fault_sticks(
     device : str, optional
         A torch device for the encoder, for instance ``cuda`` (all visible GPUs) or ``cuda:0,cuda:1``.
     progress : callable, optional
-        Called as ``progress(what, done, total)``.
+        Called as ``progress(what, done, total)`` after every line; ``done`` and ``total`` count lines.
 
     Returns
     -------
@@ -99,7 +99,10 @@ def fault_sticks(
 
 
 def _any_live(volume: DataArray, wanted: dict[str, np.ndarray]) -> bool:
-    """Return whether any of the lines has a trace with data; reading stops at the first such line."""
+    """Return True if any of the lines has a trace with data; reading stops at the first such line.
+
+    `wanted` is a dict from direction to the positions of the lines. A constant trace has no data.
+    """
     lines = ((DIRECTIONS.index(name), position) for name, positions in wanted.items() for position in positions)
     return any(section_of_line(volume, *line)[1].any() for line in lines)
 
@@ -113,7 +116,7 @@ def _directions(along: str, lines: Sequence[int] | None) -> tuple[str, ...]:
 
 
 def _positions(volume: DataArray, name: str, lines: Sequence[int] | None) -> np.ndarray:
-    """Return the positions of lines given by their numbers; by default the positions of all lines."""
+    """Return the positions of line numbers on the axis `name`; if `lines` is None, the positions of all lines."""
     labels = volume[name].values
     if lines is None:
         return np.arange(len(labels))
@@ -124,7 +127,7 @@ def _positions(volume: DataArray, name: str, lines: Sequence[int] | None) -> np.
 
 
 def assembled(parts: Iterable[pd.DataFrame], volume: DataArray) -> pd.DataFrame:
-    """Return the sticks of several lines as one table with unique stick numbers."""
+    """Return the sticks of several lines, one table for each line, as one table with unique stick numbers."""
     columns = ["stick", *volume.dims, "likelihood", "along"]
     parts = [part for part in parts if len(part)]
     if not parts:
@@ -143,7 +146,7 @@ def line_sticks(
     neighbours: int = NEIGHBOURS,
     device: str | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield a table of sticks for each line; `positions` must be in rising order."""
+    """Yield a table of fault sticks for each line; `positions` are the indices of the lines, in rising order."""
     direction, groups = DIRECTIONS.index(along), neighbour_groups(volume, along)
     lines_near = {}
     for position in positions:
@@ -165,10 +168,11 @@ def line_sticks(
 def _with_support(
     maps: Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]], lines_near: dict[int, list[int]]
 ) -> Iterator[tuple[int, list[tuple[int, np.ndarray]]]]:
-    """Yield each line's position, and (distance in lines, likelihood) of near lines that show the same layers.
+    """Yield the position of each line, and a list of (distance in lines, likelihood) of nearby lines.
 
-    The line itself is one of the near lines, at distance 0. `maps` yields (position, (likelihood, section)) of every
-    line needed, in rising order.
+    Only nearby lines that show the same layers are listed, and the line itself, at distance 0. `maps` yields
+    (position, (likelihood, section)) of every line needed, in rising order. `lines_near` is a dict from the position of
+    a line to the positions of the nearby lines.
     """
     held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for position, lines in lines_near.items():
@@ -184,7 +188,10 @@ def _with_support(
 def _table(
     volume: DataArray, direction: int, position: int, sticks: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 ) -> pd.DataFrame:
-    """Return the sticks of a line as a table in line numbers and time or depth, a point about every eight samples."""
+    """Return the fault sticks of a line as a table of points, about one for every eight samples of a stick.
+
+    The positions of the points are inline and crossline numbers, and time or depth.
+    """
     rows = []
     labels = [volume[name].values for name in volume.dims]
     traces_of = labels[1 - direction]

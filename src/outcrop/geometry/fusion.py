@@ -1,4 +1,4 @@
-"""Lazy labels, confidence and margin from class votes, for labels that combine votes of inlines and crosslines."""
+"""Compute labels, confidence and margin from class votes on reading, to combine votes of inlines and crosslines."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -14,7 +14,17 @@ from outcrop.volumes.lazy import LazyVolume
 
 
 def decided(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return label, confidence and margin from votes for each class, shape (n_classes, ...), on any scale.
+    """Return label, confidence and margin of every sample from its votes for each class.
+
+    Confidence is the share of the winning class in the votes; margin is this share minus the share of the second class
+    (both uint8, 255 = 1).
+
+    Parameters
+    ----------
+    votes : array, shape (n_classes, ...)
+        Votes on any scale; a sample without votes gets label 0.
+    min_confidence : float
+        Labels with a confidence below this value, from 0 to 1, become 255 (uncertain).
 
     Examples
     --------
@@ -34,7 +44,7 @@ def decided(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray,
 def lazy_labels(
     read: Callable[[tuple[Any, ...]], Any], coords: Mapping[Any, np.ndarray], attrs: Mapping[str, Any]
 ) -> xr.Dataset:
-    """Return a lazy Dataset of ``label``, ``confidence`` and ``margin`` on the axes `coords`.
+    """Return a Dataset of ``label``, ``confidence`` and ``margin`` that calls `read` when its values are needed.
 
     The margin is the winning class's share of the votes minus the second class's share (uint8, 255 = 1). Between
     two samples of different classes, the margins give the position of the surface; see `outcrop.geometry.bodies`.
@@ -42,8 +52,9 @@ def lazy_labels(
     Parameters
     ----------
     read : callable
-        ``read(key)`` returns label, confidence and margin of a block; the key is three slices or arrays of positions. A
-        block requested several times in a row, for instance first as label and then as confidence, is read once.
+        ``read(key)`` returns label, confidence and margin of a block; ``key`` holds a slice or an array of positions
+        for each of the three axes. A block requested several times in a row, for instance first as label and then as
+        confidence, is read once.
     coords : dict
         Axis name -> values on that axis.
     attrs : dict

@@ -1,7 +1,7 @@
 """Read and write horizons as csv or IRAP classic points, with X and Y from the trace headers.
 
 A file of IRAP classic points holds X, Y and Z in each row, with Z positive downwards; ``999 999 999`` may end a line of
-points. A csv has a header with the names inline, crossline, x, y, and time or depth.
+points. The first row of a csv names its columns: inline, crossline, x, y, and time or depth.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def write_horizon(path: str | Path, table: pd.DataFrame) -> None:
             table.to_csv(aside, index=False, float_format="%.10g")
             return
         if not {"x", "y"} <= set(table.columns):
-            raise ValueError(f"{path} needs X and Y, but these points have none; write csv.")
+            raise ValueError(f"{path} needs X and Y, but these points have none; write a file whose name ends in .csv.")
         points = table[["x", "y", table.columns[-1]]].to_numpy(np.float64)
         np.savetxt(aside, points[np.isfinite(points).all(axis=1)], fmt=("%.2f", "%.2f", "%.4f"))
 
@@ -107,7 +107,7 @@ def read_horizon(path: str | Path, volume: DataArray) -> pd.DataFrame:
 
 
 def _nearest_traces(volume: DataArray, table: pd.DataFrame, path: str | Path) -> dict[Any, Any]:
-    """Return inline and crossline of the trace nearest to the X and Y of each point, NaN outside the survey."""
+    """Return the inline and crossline numbers of the trace nearest to X and Y of each point, NaN outside the survey."""
     grid = map_grid(volume)
     if grid.source in (NUMBERS, BINS):
         raise ValueError(
@@ -135,8 +135,8 @@ def horizon_misfit(surface: DataArray, horizon: pd.DataFrame) -> dict[str, float
     Returns
     -------
     dict
-        ``traces``, the number of traces on which both exist; ``found``, the share of these among the traces of the
-        horizon; and statistics of the differences in ms or m, positive where the surface is deeper: ``mean``,
+        ``traces``, the number of traces on which both exist; ``found``, this number divided by the number of traces of
+        the true horizon; and statistics of the differences in ms or m, positive where the surface is deeper: ``mean``,
         ``median_absolute``, ``rms`` and ``p95`` (95 % quantile of the absolute differences).
     """
     name = surface.name
@@ -164,11 +164,12 @@ def polylines(
     lines : sequence of int, optional
         Numbers of the lines; by default all.
     gap : float
-        Largest number of traces between two points; a longer gap ends a polyline.
+        Largest number of traces between two neighbouring points of a polyline; a longer gap starts a new polyline.
 
     Returns
     -------
     list of list of (inline, crossline, time)
+        The points of each polyline, with depth instead of time if the horizon is in depth.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Likelihood of a fault at every sample of a section, from the encoder and from the discontinuity of reflectors."""
+"""Compute the likelihood of a fault at every sample of a section, from the encoder and from broken reflectors."""
 
 import numba
 import numpy as np
@@ -22,7 +22,7 @@ EDGE = 4  # traces next to the ends of a section and next to gaps, where the lik
 
 
 def alike(section: np.ndarray, other: np.ndarray) -> bool:
-    """Return whether two sections show the same layers, by their correlation."""
+    """Return True if two sections (zero amplitude at 0.5) show the same layers: if their correlation exceeds 0.35."""
     one, two = ((part[::2, ::2] - 0.5).ravel() for part in (section, other))
     return float(one @ two) > ALIKE * float(np.linalg.norm(one) * np.linalg.norm(two))
 
@@ -32,7 +32,8 @@ def likelihood_of_line(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (likelihood of a fault, scaled amplitudes) at every sample of a line.
 
-    Both arrays have the shape (n_samples, n_traces). The likelihood is 0 near the ends and gaps of the line.
+    `direction` is 0 for an inline and 1 for a crossline, `position` the index of the line. Both arrays have the shape
+    (n_samples, n_traces). The likelihood is 0 near the ends and gaps of the line.
     """
     section, valid = section_of_line(volume, direction, position)
     if not valid.any():
@@ -44,10 +45,10 @@ def likelihood_of_line(
 
 
 def section_of_line(volume: DataArray, direction: int, position: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scaled amplitudes of a line, shape (n_samples, n_traces), and whether each trace has data.
+    """Return the amplitudes of a line scaled to [0, 1], shape (n_samples, n_traces), and a mask of traces with data.
 
-    Zero amplitude is 0.5; short gaps are interpolated. Each line has its own scale, because the encoder balances
-    amplitudes.
+    `direction` is 0 for an inline and 1 for a crossline, `position` the index of the line. Zero amplitude is 0.5; short
+    gaps are interpolated. Each line has its own scale, because the encoder balances amplitudes.
     """
     section = np.asarray(volume[(slice(None),) * direction + (position,)].values, np.float32)
     live = live_traces(volume)[(slice(None),) * direction + (position,)]
@@ -83,9 +84,9 @@ def fault_likelihood(
     Returns
     -------
     array, shape (n_samples, n_traces)
-        ``layered * encoder ** (1 - weight) * discontinuity ** weight``, where ``layered`` is the probability of neither
-        chaos nor salt. It lowers the likelihood in chaos and salt, because adjacent traces differ there even without a
-        fault.
+        ``layered * encoder ** (1 - weight) * discontinuity ** weight``, where ``encoder`` is the predicted probability
+        of a fault, and ``layered`` the probability of neither chaos nor salt. The factor ``layered`` lowers the
+        likelihood in chaos and salt, where adjacent traces differ even without a fault.
     """
     predictions = _mean_predictions(section, device)
     layered = (1 - predictions["chaos"]) * (1 - predictions["salt"])
@@ -94,9 +95,11 @@ def fault_likelihood(
 
 
 def _mean_predictions(section: np.ndarray, device: str | None = None) -> dict[str, np.ndarray]:
-    """Return the encoder's predictions: means of logits over the stretched sections, dip of the unstretched section.
+    """Return the encoder's predictions of fault, chaos, salt and dip at every sample, by name.
 
-    On a horizontally stretched section steep faults are less steep and have more traces on either side.
+    The logits of fault, chaos and salt are averaged over the section at its own size and the stretched section. On the
+    stretched section steep faults are less steep and have more traces on either side. The dip is that of the
+    unstretched section, in samples per trace.
     """
     names = ("fault", "chaos", "salt")
     total, dip = dict.fromkeys(names, np.float32(0)), None
@@ -123,8 +126,8 @@ def discontinuity(section: np.ndarray, dip: np.ndarray) -> np.ndarray:
 
     Notes
     -----
-    With the semblance s of five traces along the dip, d = 1 - s, and the median m of d over the section, the result is
-    d / (d + 6 m). Division by the median removes the noise level of the survey.
+    Let s be the semblance of five traces along the dip, d = 1 - s, and m the median of d over the section. The result
+    is d / (d + 6 m). The median m adapts the result to the noise level of the survey.
     """
     amplitudes = balanced(np.asarray(section, np.float32)[None] - np.float32(0.5))[0]
     stacked, energy = _along_dip(amplitudes, _regional(dip), STEERED)
@@ -143,7 +146,11 @@ def _regional(dip: np.ndarray) -> np.ndarray:
 
 @numba.njit(nogil=True, cache=True)
 def _along_dip(amplitudes: np.ndarray, dip: np.ndarray, half: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two terms of semblance along the dip: squared sum, and sum of squares times the number of traces."""
+    """Return numerator and denominator of the semblance along the dip, at every sample.
+
+    The numerator is the squared sum of the amplitudes on up to `half` traces on either side. The denominator is the sum
+    of their squares times the number of traces.
+    """
     n_samples, n_traces = amplitudes.shape
     stacked, energy = np.zeros_like(amplitudes), np.zeros_like(amplitudes)
     for i in range(n_samples):
@@ -163,7 +170,9 @@ def _along_dip(amplitudes: np.ndarray, dip: np.ndarray, half: int) -> tuple[np.n
 
 
 def along_strike(support: list[tuple[int, np.ndarray]]) -> np.ndarray:
-    """Return the mean likelihood of neighbouring lines, at each sample along the strike with the largest mean.
+    """Return the likelihood of a line averaged with its neighbouring lines along the strike of the faults.
+
+    For each sample, three strikes are tried: shifts of -1, 0 and 1 trace per line. The largest mean is returned.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ SAME = 2.0  # traces; sticks of two tables count as the same below this mean dis
 
 
 def format_of(path: str | Path, given: str | None = None) -> str:
-    """Return the format of a file: the given format, by default the format to which its suffix belongs.
+    """Return the format of a file: `given`, or if this is None, the format to which the suffix of the file belongs.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def format_of(path: str | Path, given: str | None = None) -> str:
 
 
 def write_sticks(sticks: pd.DataFrame, path: str | Path, volume: DataArray, *, format: str | None = None) -> None:
-    """Write fault sticks.
+    """Write fault sticks to a file.
 
     Parameters
     ----------
@@ -139,7 +139,11 @@ def read_sticks(path: str | Path, volume: DataArray, *, format: str | None = Non
 
 
 def _numbers(table: pd.DataFrame) -> Any:
-    """Return the stick number of every point: as in the file if these numbers are unique and whole, else new."""
+    """Return the stick number of every point.
+
+    The numbers of the file are kept if they are integers from 0 and each belongs to one stick; else sticks are numbered
+    in the order of the file.
+    """
     numbers = pd.to_numeric(table["stick"], errors="coerce")
     counted = pd.factorize(pd.MultiIndex.from_frame(table[["surface", "stick"]]))[0]
     unique = pd.Series(counted, table.index).groupby(numbers).nunique().eq(1).all()
@@ -148,7 +152,7 @@ def _numbers(table: pd.DataFrame) -> Any:
 
 
 def _snap(table: pd.DataFrame, volume: DataArray) -> None:
-    """Move sticks whose line number differs only by rounding from a line of the volume to this line, in place."""
+    """Correct, in place, the line numbers of sticks that differ only by rounding from a line of the volume."""
     for _, points in table.groupby(["surface", "stick"]):
         name = DIRECTIONS[direction_of(points)]
         axis = volume[name].values
@@ -175,7 +179,7 @@ def _from_csv(path: str | Path, vertical: str) -> pd.DataFrame:
 
 
 def _from_lines(path: str | Path, kind: str) -> pd.DataFrame:
-    """Return the points of a file with one point in each row."""
+    """Return a table of the points of a file of the given format (`kind`), which has one point in each row."""
     parse, layout = PARSERS[kind]
     points = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
@@ -220,7 +224,7 @@ PARSERS: dict[str, tuple[Callable[[list[str]], Point], str]] = {
 
 
 def numbered_as(sticks: pd.DataFrame, before: pd.DataFrame, volume: DataArray) -> pd.DataFrame:
-    """Return sticks numbered as in an earlier table; sticks that this table lacks get new numbers.
+    """Return sticks with the numbers that they have in an earlier table; all other sticks get new numbers.
 
     Two sticks are the same if they lie on one section, overlap in depth, and have a mean distance below two traces.
 
@@ -246,7 +250,10 @@ def numbered_as(sticks: pd.DataFrame, before: pd.DataFrame, volume: DataArray) -
 
 
 def _mean_distance(one: pd.DataFrame, other: pd.DataFrame, volume: DataArray) -> float:
-    """Return the mean distance of two sticks in traces over their common depths; infinite on different sections."""
+    """Return the mean distance of two sticks in traces over their common times or depths.
+
+    The distance is infinite if the sticks lie on different sections or have no common times or depths.
+    """
     direction, vertical = direction_of(one), volume.dims[2]
     name, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
     if direction_of(other) != direction or one[name].iloc[0] != other[name].iloc[0]:
@@ -306,12 +313,19 @@ def _inside(sticks: pd.DataFrame, volume: DataArray) -> pd.DataFrame:
     if len(sticks) and not len(kept):
         ranges = ", ".join(f"{name} {sticks[name].min():g} to {sticks[name].max():g}" for name in volume.dims)
         axes = ", ".join(f"{volume[name].values.min():g} to {volume[name].values.max():g}" for name in volume.dims)
-        raise ValueError(f"No true stick lies in the volume: the sticks have {ranges}; the volume has {axes}.")
+        raise ValueError(
+            f"No true stick lies in the volume: the sticks have {ranges}; the volume has {axes}. Give sticks of this "
+            "volume."
+        )
     return kept
 
 
 def drawn_sections(sticks: pd.DataFrame, volume: DataArray) -> dict[tuple[int, int], np.ndarray]:
-    """Draw sticks as lines one pixel wide; return (direction, position) -> mask of shape (n_samples, n_traces)."""
+    """Return masks of the sections that have sticks, with the sticks drawn as lines one pixel wide.
+
+    The keys are (direction, index of the line), with direction 0 for inlines and 1 for crosslines. Each mask has the
+    shape (n_samples, n_traces).
+    """
     masks: dict[tuple[int, int], np.ndarray] = {}
     axes = {str(name): volume[name].values for name in volume.dims}
     for _, points in sticks.groupby("stick"):

@@ -31,7 +31,7 @@ ELSEWHERE = 10_000  # lines; offset between groups of neighbouring lines, too la
 def join_sticks(
     sticks: pd.DataFrame, volume: DataArray, *, picked: Mapping[str, npt.ArrayLike] | None = None
 ) -> pd.DataFrame:
-    """Join sticks into surfaces, numbered from the largest.
+    """Join fault sticks into fault surfaces, numbered from 0, the largest surface first.
 
     Sticks of lines that are not neighbours (see `neighbour_groups`) belong to different surfaces.
 
@@ -41,7 +41,7 @@ def join_sticks(
         Columns stick, inline, crossline, time (or depth), and optionally likelihood, along and accepted; each row is a
         point, and the points of a stick are in order.
     volume : DataArray
-        The volume, for its axes.
+        The volume on which the sticks were picked; only its axes are used.
     picked : dict, optional
         ``inline`` or ``crossline`` -> positions of the lines on which sticks were picked. Where these are at least five
         neighbouring lines in a row, surfaces on fewer than three lines are left out unless one of their sticks is
@@ -50,7 +50,8 @@ def join_sticks(
     Returns
     -------
     DataFrame
-        The sticks with a column `surface` in front; sorted by surface and stick, sticks numbered from 0 in this order.
+        The sticks with a first column `surface`, sorted by surface and stick. The sticks are numbered again from 0 in
+        this order.
     """
     kept_columns = (name for name in ("likelihood", "accepted", "along") if name in sticks)
     columns = ["surface", "stick", *volume.dims, *kept_columns]
@@ -90,7 +91,11 @@ def join_sticks(
 
 
 def _line_numbers(volume: DataArray, name: str) -> np.ndarray:
-    """Return lines counted in the smallest spacing of neighbouring lines; groups of neighbours are far apart."""
+    """Return a number for every line: its distance from the first line of its group, in units of the smallest spacing.
+
+    A group is a run of neighbouring lines. Each earlier group adds 10,000 to the numbers, so that sticks of different
+    groups are never joined.
+    """
     groups, distances = neighbour_groups(volume, name), line_distances(volume, name)
     steps = np.diff(distances)[np.diff(groups) == 0]
     spacing = steps.min() if len(steps) else 1.0
@@ -99,7 +104,10 @@ def _line_numbers(volume: DataArray, name: str) -> np.ndarray:
 
 
 def _least_lines(volume: DataArray, picked: Mapping[str, npt.ArrayLike]) -> dict[tuple[int, int], int]:
-    """Return (direction, group of neighbouring lines) -> number of lines that a surface must have at least."""
+    """Return the smallest number of lines of a fault surface, by (direction, group of neighbouring lines).
+
+    It is 3 if sticks were picked on at least five adjacent lines of the group and on no others of it, else 1.
+    """
     least = {}
     for name, positions in picked.items():
         groups, positions = neighbour_groups(volume, name), np.sort(np.asarray(positions, int))
@@ -118,7 +126,7 @@ def direction_of(points: pd.DataFrame) -> int:
 
 
 class _Course(NamedTuple):
-    """A stick as positions in the volume, with one trace position for each of its samples from top to base."""
+    """A fault stick in index positions of the volume, with one point for each sample from its top to its base."""
 
     number: int
     direction: int
@@ -149,21 +157,27 @@ def _course(number: int, points: pd.DataFrame, volume: DataArray, lines: list[np
 
 
 class _Surfaces:
-    """Sets of sticks that form surfaces, with their depth ranges on every line; sticks of a set never overlap there."""
+    """Sets of fault sticks, each of which forms a fault surface, and the sample ranges of their sticks on every line.
+
+    Two sticks of a set on one line overlap by at most six samples.
+    """
 
     def __init__(self, courses: list[_Course]):
         self.courses, self.sets = courses, DisjointSet(range(len(courses)))
         self.held = [{(one.direction, one.line): [(one.samples[0], one.samples[-1])]} for one in courses]
 
     def members(self, chosen: list[int]) -> dict[int, list[int]]:
-        """Return the sets of the chosen sticks as a dict: root stick of the set -> chosen sticks of the set."""
+        """Return the chosen sticks grouped by set: a stick that represents the set -> chosen sticks of the set."""
         found = defaultdict(list)
         for n in chosen:
             found[self.sets[n]].append(n)
         return found
 
     def join(self, pairs: list[tuple[float, int, int]]) -> None:
-        """Join the sets of both sticks of each (cost, stick, stick), cheapest first, unless they overlap on a line."""
+        """Join the two sets of each pair of sticks, unless their sticks overlap by more than six samples on a line.
+
+        Each entry of `pairs` is (cost, stick, stick); the pair with the lowest cost is joined first.
+        """
         for _, a, b in sorted(pairs):
             one, other = self.held[self.sets[a]], self.held[self.sets[b]]
             if self.sets.connected(a, b) or any(
@@ -177,7 +191,7 @@ class _Surfaces:
 
 
 def _join_lines(surfaces: _Surfaces, chosen: list[int]) -> None:
-    """Join similar sticks of nearby lines of one direction, the most similar first."""
+    """Join similar sticks on nearby lines of one direction, the most similar first; `chosen` are their indices."""
     by_line = defaultdict(list)
     for n in chosen:
         by_line[surfaces.courses[n].line].append(n)
@@ -191,7 +205,7 @@ def _join_lines(surfaces: _Surfaces, chosen: list[int]) -> None:
 
 
 def _difference(one: _Course, other: _Course, away: int) -> float | None:
-    """Return the cost of joining two sticks `away` lines from each other; None if they cannot share a surface."""
+    """Return the cost of joining two sticks that are `away` lines apart; None if they must not share a surface."""
     top, base = max(one.samples[0], other.samples[0]), min(one.samples[-1], other.samples[-1])
     if base - top + 1 < max(OVERLAP * min(len(one.samples), len(other.samples)), 6):
         return None
@@ -202,7 +216,7 @@ def _difference(one: _Course, other: _Course, away: int) -> float | None:
 
 
 def _join_coplanar(surfaces: _Surfaces, chosen: list[int]) -> None:
-    """Join nearby pieces of surfaces of one direction that lie in a common plane, the best fit first."""
+    """Join nearby surfaces of sticks of one direction if they lie in a common plane; the best fit is joined first."""
     places = {}
     for root, members in surfaces.members(chosen).items():
         points = np.concatenate([surfaces.courses[n].four_points() for n in members])
@@ -220,7 +234,7 @@ def _join_coplanar(surfaces: _Surfaces, chosen: list[int]) -> None:
 
 
 def _off_plane(one: np.ndarray, other: np.ndarray) -> float:
-    """Return the RMS distance, in traces, of two sets of points from their common plane: the larger of both values."""
+    """Fit a plane to two sets of points, and return the larger of their two RMS distances from it, in traces."""
     points = np.concatenate([one, other])
     design = np.column_stack([np.ones(len(points)), points[:, 0], points[:, 2]])
     weight = np.repeat([1 / np.sqrt(len(one)), 1 / np.sqrt(len(other))], [len(one), len(other)])  # equal for both sets
@@ -230,7 +244,10 @@ def _off_plane(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _join_directions(surfaces: _Surfaces) -> None:
-    """Join every surface of crossline sticks with the surface of inline sticks near most of its points."""
+    """Join each surface of crossline sticks with the surface of inline sticks that is nearest to most of its points.
+
+    Surfaces with fewer than half of their points near an inline stick are not joined.
+    """
     courses = surfaces.courses
     inline, crossline = ([n for n, one in enumerate(courses) if one.direction == side] for side in (0, 1))
     if not inline or not crossline:
@@ -255,18 +272,18 @@ def surface_table(sticks: pd.DataFrame, volume: DataArray, *, velocity: float = 
     sticks : DataFrame
         As `fault_sticks` returns them.
     volume : DataArray
-        The volume of the sticks; its axes, and its coordinates or bin size, are used.
+        The volume of the sticks; only its axes and its coordinates or bin size are used.
     velocity : float
         Velocity in m/s that converts two-way time to depth; not used for volumes in depth.
 
     Returns
     -------
     DataFrame
-        Columns surface, sticks and lines (their numbers), strike (degrees clockwise from north, 0 to 180; without
-        coordinates, clockwise from the direction of rising inline numbers), dip (degrees from the horizontal), area
-        (m2), first and last inline, crossline and time (or depth), likelihood. For a surface on fewer than three lines,
-        strike and area are NaN, and the dip is the apparent dip on the section. Strike, dip and area are NaN if the
-        spacing of lines is unknown.
+        Columns surface (its number), sticks and lines (how many the surface has), strike (degrees clockwise from north,
+        0 to 180; without coordinates, clockwise from the direction of rising inline numbers), dip (degrees from the
+        horizontal), area (m2), first and last inline, crossline and time (or depth), mean likelihood. For a surface on
+        fewer than three lines, strike and area are NaN, and the dip is the apparent dip on the section. Strike, dip and
+        area are NaN if the spacing of lines is unknown.
     """
     if not velocity > 0:
         raise ValueError(f"velocity is {velocity}; give a positive number of m/s.")
@@ -292,7 +309,10 @@ def surface_table(sticks: pd.DataFrame, volume: DataArray, *, velocity: float = 
 
 
 def _orientation(points: pd.DataFrame, places: np.ndarray, grid: MapGrid | MapLine) -> dict[str, Any]:
-    """Return ``lines`` (their number), ``strike``, ``dip`` and ``area`` of one surface."""
+    """Return the number of ``lines``, ``strike`` and ``dip`` in degrees, and ``area`` in m2 of one fault surface.
+
+    `places` holds X, Y and depth of its points, shape (n_points, 3).
+    """
     sides = pd.Series({stick: direction_of(part) for stick, part in points.groupby("stick")})
     direction = int(sides.mean() > 0.5)
     of_direction = points["stick"].map(sides).to_numpy() == direction

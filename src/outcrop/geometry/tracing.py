@@ -1,4 +1,4 @@
-"""Trace fault sticks on a section: thin the likelihood of faults to ridges, and link these into sticks."""
+"""Trace fault sticks on a section: thin the likelihood of faults to ridges, and link the ridges into sticks."""
 
 import numba
 import numpy as np
@@ -18,9 +18,10 @@ THRESHOLD = 0.4  # default likelihood that at least one sample of a stick exceed
 
 
 def sticks_of(likelihood: np.ndarray, threshold: float = THRESHOLD) -> list[Stick]:
-    """Return the sticks of one section, the likeliest first.
+    """Return the fault sticks of one section, the likeliest first.
 
-    A stick is (samples, traces, likelihoods): arrays with one entry for each sample.
+    `likelihood` has the shape (n_samples, n_traces). A stick is (samples, traces, likelihoods): arrays with one entry
+    for each sample of the stick. Its likelihood exceeds `threshold` at least once.
     """
     averaged, slope = scan(np.ascontiguousarray(likelihood, np.float32), SLOPES, HALF)
     return link(averaged, slope, threshold)
@@ -30,7 +31,8 @@ def sticks_of(likelihood: np.ndarray, threshold: float = THRESHOLD) -> list[Stic
 def scan(likelihood: np.ndarray, slopes: np.ndarray, half: int) -> tuple[np.ndarray, np.ndarray]:
     """Return, for every sample, the largest mean likelihood along a straight line through it, and this line's slope.
 
-    The mean is weighted by a Gaussian that ends at two standard deviations, `half` samples above and below.
+    The mean is weighted by a Gaussian that ends at two standard deviations, `half` samples above and below. Slopes are
+    in traces per sample.
     """
     n_samples, n_traces = likelihood.shape
     best, steepest = np.zeros_like(likelihood), np.zeros_like(likelihood)
@@ -97,7 +99,10 @@ def ridges(likelihood: np.ndarray) -> np.ndarray:
 def _follow(
     sample: int, trace: int, way: int, free: np.ndarray, taken: np.ndarray, likelihood: np.ndarray, slope: np.ndarray
 ) -> dict[int, int]:
-    """Return a stick as sample -> trace, from a given sample on, downwards (`way` 1) or upwards (-1)."""
+    """Return the continuation of a stick from a sample downwards (`way` 1) or upwards (`way` -1), as sample -> trace.
+
+    `free` is a mask of ridge samples that no stick uses yet, `taken` a mask of samples at or close to other sticks.
+    """
     n_samples, n_traces = free.shape
     found: dict[int, int] = {}
     course = slope[sample, trace]
@@ -126,14 +131,17 @@ def _follow(
 
 
 def _body(likelihoods: np.ndarray) -> slice:
-    """Return the part of a stick between the first and the last sample with at least half of its median likelihood."""
+    """Return the slice of a stick between the first and last sample with at least half of its median likelihood."""
     smooth = uniform_filter1d(likelihoods, 5, mode="nearest")
     inside = np.flatnonzero(smooth >= np.median(smooth) / 2)
     return slice(inside[0], inside[-1] + 1)
 
 
 def _peak_offset(likelihood: np.ndarray, samples: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the distance in traces from a maximum to the peak of a parabola through the maximum and its neighbours."""
+    """Return the distance in traces from a maximum to the peak of a parabola through the maximum and its neighbours.
+
+    The distance is 0 at samples that are no maximum across the traces.
+    """
     last = likelihood.shape[1] - 1
     left, middle, right = (likelihood[samples, np.clip(columns + k, 0, last)] for k in (-1, 0, 1))
     bend = left - 2 * middle + right

@@ -1,4 +1,4 @@
-"""The line to correct next, and a place on it."""
+"""Advice on which labelled line to correct next, and where on this line to start."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,18 @@ REACH = 500.0  # m from a confirmed line at which a correction gains 1 - 1 / e o
 
 
 def line_gain(confidence: np.ndarray, metres: np.ndarray, confirmed: np.ndarray) -> np.ndarray:
-    """Return the expected gain of correcting each line: high if its confidence is low and confirmed lines are far away.
+    """Return the expected gain, 0 to 1, of correcting each line.
+
+    The gain is high if the confidence of a line is low and the nearest confirmed line is far away.
 
     Parameters
     ----------
     confidence : array, shape (n,)
         Mean confidence of each line, from 0 to 1.
     metres : array, shape (n,)
-        Position of each line.
+        Position of each line in m, measured across the lines.
     confirmed : array, shape (m,)
-        Positions of the confirmed lines.
+        Positions of the confirmed lines in m; may be empty.
 
     Examples
     --------
@@ -40,13 +42,13 @@ def line_gain(confidence: np.ndarray, metres: np.ndarray, confirmed: np.ndarray)
 
 
 def next_line(job: "Job", plan: Plan) -> dict[str, Any] | None:
-    """Return the line to correct next and its place of lowest confidence; None if every labelled line is confirmed.
+    """Return the line to correct next, and the place on it with the lowest confidence.
 
     Returns
     -------
-    dict
-        ``line``, the number of the line; ``place``, [inline, crossline, time] of the centre of its patch with the
-        lowest mean confidence.
+    dict or None
+        ``line``, the inline or crossline number; ``place``, [inline, crossline, time or depth] of the centre of the
+        patch of this line with the lowest mean confidence. None if no labelled line is left to confirm.
     """
     view, _ = label_view(job, plan)
     lines = [line for line in sorted(view.stores) if line not in view.confirmed.whole]

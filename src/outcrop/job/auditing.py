@@ -32,10 +32,10 @@ SHEET = 6  # questions in a row of the picture
 
 
 class Population(NamedTuple):
-    """The patches or samples that an audit draws from: a table of candidates, and the size of each group."""
+    """The patches or samples that an audit draws its questions from, in groups of similar patches or samples."""
 
     key: str | None  # cache key of the retrieved patches or of the votes
-    table: pd.DataFrame  # columns: class, place, along, confidence
+    table: pd.DataFrame  # candidates for questions: class, place, direction (along) and confidence
     groups: np.ndarray  # group of each row of the table
     sizes: pd.Series  # number of patches or samples in each group
     classes: pd.Series  # class of each group
@@ -44,7 +44,8 @@ class Population(NamedTuple):
 class Audit:
     """Random questions about the retrieved patches or the labels of a job, and estimates from the answers.
 
-    The same job, seed and number of questions give the same questions. A longer audit contains a shorter one.
+    Each question asks whether a patch or a sample shows the class that it was given. The same job, seed and number of
+    questions give the same questions. An audit with more questions contains the questions of a shorter audit.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ class Audit:
 
     @property
     def questions(self) -> pd.DataFrame:
-        """Table of the questions, numbered from 1: class, place, direction, and answer (empty if not answered)."""
+        """Table with one row per question, numbered from 1: class, place, direction, and answer (empty if missing)."""
         names = self.job.plan.names
         given = {(names.get(one["class"]), *one["place"], one["along"]): one["answer"] for one in self._answers()}
         keys = self._questions[["class", *self.job.volume.dims, "along"]].itertuples(index=False, name=None)
@@ -85,15 +86,16 @@ class Audit:
         unknown: npt.ArrayLike = (),
         really: Mapping[int, str] | None = None,
     ) -> None:
-        """Record answers to questions, given by number, as one act.
+        """Record answers to questions as one act.
 
         Parameters
         ----------
         yes, no, unknown : sequence of int
-            Numbers of questions.
+            Numbers of the questions with this answer: the patch or sample shows its class, does not, or cannot be
+            judged.
         really : dict, optional
-            Number of a question -> true class of its sample, which counts as answered no; `estimates` contains IoU if
-            the true class of every wrong sample is known.
+            Number of a question -> true class of its sample. Such a question counts as answered no. `estimates`
+            contains the IoU only if the true class of every wrong sample is known.
         """
         firsts = self.job.plan.firsts
         for name in (really or {}).values():
@@ -120,7 +122,8 @@ class Audit:
                 entry["really"] = firsts[truths[number]]
                 if truths[number] == row["class"]:
                     raise ValueError(
-                        f"Question {number} shows a sample of {row['class']}; answer yes, or name another class."
+                        f"The true class given for question {number} is {row['class']}, the class that it asks about; "
+                        "answer yes, or name another class."
                     )
             entries.append(entry)
         if entries:
@@ -128,10 +131,10 @@ class Audit:
 
     @property
     def estimates(self) -> pd.DataFrame:
-        """Share of right patches or samples by class and in all, with 95 % intervals.
+        """Table of the estimated share of right patches or samples, by class and for all, with 95 % intervals.
 
-        For samples also IoU and mean IoU with intervals, if the true class of every wrong sample is known.
-        Classes without an answer have NaN.
+        An audit of samples also gives the IoU of each class, and the mean IoU in the row ``all``, if the true class of
+        every wrong sample is known. The shares of a class without an answer are NaN.
         """
         answers = self._answers()
         known = [one for one in answers if one["answer"] != "unknown"]
@@ -151,7 +154,7 @@ class Audit:
         return pd.DataFrame(rows).join(self._iou(known), on="class")
 
     def _iou(self, known: list[Entry]) -> pd.DataFrame:
-        """Return IoU of every class and the mean IoU, with intervals; empty if a wrong sample lacks its true class."""
+        """Return a table of IoU and mean IoU with 95 % intervals; empty if a wrong sample lacks its true class."""
         if self.of != "samples" or not known or any(one["answer"] == "no" and "really" not in one for one in known):
             return pd.DataFrame()
         names = self.job.plan.names
@@ -169,12 +172,16 @@ class Audit:
 
     @property
     def older(self) -> int:
-        """Number of answers that do not count because their results were computed before the latest decisions."""
+        """Number of answers that do not count, because they judge patches or labels that are now out of date."""
         answers = [one for one in self.job.plan.state.audits if one["subject"] == self.of]
         return len(answers) - len(self._answers())
 
     def picture(self, number: int) -> tuple[np.ndarray, tuple[int, int, int, int]]:
-        """Return amplitudes around a question, shape (n_samples, n_traces), and its box: (top, left, height, width)."""
+        """Return the amplitudes around the patch or sample of a question, and the box of this patch or sample.
+
+        The amplitudes have the shape (n_samples, n_traces). The box is (top, left, height, width), in samples and
+        traces of these amplitudes.
+        """
         row = self._questions.loc[number]
         grid, volume = self.job._grid(self.job.plan), self.job.volume
         direction = DIRECTIONS.index(row["along"])
@@ -188,7 +195,7 @@ class Audit:
         return shown, (top - first[0], left - first[1], height, width)
 
     def draw(self, path: str | Path | None = None) -> Path:
-        """Save all questions with their numbers and answers as one picture; return its path."""
+        """Save a picture of all questions with numbers and answers, by default in the job folder; return its path."""
         from matplotlib.patches import Rectangle
 
         path = Path(path or self.job.path / f"audit-{self.of}.png")
@@ -212,13 +219,13 @@ class Audit:
         return path
 
     def _answers(self) -> list[Entry]:
-        """Return the answers about the present patches or votes of this audit."""
+        """Return the answers that judge the present retrieved patches or labels; older answers are left out."""
         subject = (self.of, self.population.key)
         return [one for one in self.job.plan.state.audits if (one["subject"], one["of"]) == subject]
 
 
 def patches(job: "Job") -> Population:
-    """Return the retrieved patches of the present decisions, in groups of similar patches."""
+    """Return the population of an audit of patches: all retrieved patches, in groups of similar patches."""
     weak = job.retrieve()
     table = weak.table[["class", *job.volume.dims, "along", "row"]].assign(confidence=weak.weights)
     table = table[table["row"] >= 0].reset_index(drop=True)
@@ -229,7 +236,10 @@ def patches(job: "Job") -> Population:
 
 
 def samples(job: "Job", seed: int) -> Population:
-    """Return samples of labelled lines that are neither painted nor confirmed, in groups by class and confidence."""
+    """Return the population of an audit of samples: labelled samples, in groups by class and confidence.
+
+    The candidates are a random choice of them. Stale lines, and painted and confirmed samples, are left out.
+    """
     labels = job.labels
     lines = np.array(sorted(line for line, stale in job.labelled.items() if not stale))
     if not len(lines):
@@ -254,7 +264,11 @@ def samples(job: "Job", seed: int) -> Population:
 def _line_samples(
     job: "Job", labels: xr.Dataset, line: int, n: int, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """Return a table of random labelled samples of a line, and the number of all its samples by class and level."""
+    """Return up to `n` random labelled samples of a line, and the number of all such samples by class and level.
+
+    Level 0, 1 or 2 states in which third of the range from 0 to 1 the confidence lies. Painted and confirmed samples
+    are left out.
+    """
     direction, vertical = job.plan.along, str(job.volume.dims[2])
     along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
     section = labels.isel({along: line})

@@ -1,4 +1,4 @@
-"""Geobodies of a job as files: a table, tops and bases as horizons, pictures and a page."""
+"""Find the geobodies in the labels of a job, and write a table, horizons of tops and bases, pictures and a report."""
 
 import json
 import re
@@ -56,13 +56,14 @@ def job_bodies(
     ----------
     job : Job
     classes : sequence of str, optional
-        By default all but the background.
+        Classes of the geobodies; by default all classes but the background.
     min_samples, velocity, memory
         As for `outcrop.bodies`.
     fuse : bool, optional
-        Label the lines of the other direction too, and add their votes; by default only if every line is labelled.
+        If True, also label the lines of the other direction (crosslines if inlines are labelled), and add their votes.
+        None means True if every line is labelled and the other direction can be labelled, else False.
     stale : bool
-        Use stale lines too; by default they raise ValueError.
+        If True, also use stale lines; if False, they raise ValueError.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
 
@@ -72,7 +73,7 @@ def job_bodies(
     labels : Dataset
         The labels in which the bodies were found.
     notes : list of str
-        Sentences on incomplete labels, directions that disagree and units.
+        Sentences for the user on incomplete labels, disagreement of the two directions, and units of volumes.
     """
     plan, done = job.plan, checked_lines(job, stale=stale)
     if fuse is None:
@@ -87,7 +88,10 @@ def job_bodies(
 
 
 def _notes(job: "Job", found: Bodies, labels: xr.Dataset, done: int) -> list[str]:
-    """Return sentences on incomplete labels, on the directions used or in conflict, and on units of bodies."""
+    """Return sentences for the user on incomplete labels, on the directions used, and on units of volumes.
+
+    `done` is the number of labelled lines.
+    """
     direction, notes = job.plan.along, []
     along, across, n_lines = DIRECTIONS[direction], DIRECTIONS[1 - direction], job.volume.shape[direction]
     if done < n_lines:
@@ -103,7 +107,10 @@ def _notes(job: "Job", found: Bodies, labels: xr.Dataset, done: int) -> list[str
 
 
 def read_tops(job: "Job", files: Mapping[str, str | Path]) -> dict[str, pd.DataFrame]:
-    """Read, for each class, the horizon with which the top of the class is compared; see `read_horizon`."""
+    """Read one horizon file for each class, to compare it with the top of the class; see `read_horizon`.
+
+    `files` maps a class to the path of its horizon.
+    """
     for name in files:
         if name not in job.classes:
             raise ValueError(f"Class {name!r} of a top is unknown; choose one of {', '.join(job.classes)}.")
@@ -111,7 +118,10 @@ def read_tops(job: "Job", files: Mapping[str, str | Path]) -> dict[str, pd.DataF
 
 
 def top_misfits(found: Bodies, tops: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return, for each class, the misfit of a horizon and the top of the largest body; see `horizon_misfit`."""
+    """Return a table with one row per class: the misfit between a horizon and the top of the largest geobody.
+
+    `tops` maps a class to its horizon. The columns are ``top of`` (the class) and those of `horizon_misfit`.
+    """
     rows = []
     for name, horizon in tops.items():
         known = (name, 1) in found.outlines
@@ -123,13 +133,14 @@ def top_misfits(found: Bodies, tops: Mapping[str, pd.DataFrame]) -> pd.DataFrame
 def write_bodies(job: "Job", folder: str | Path, **options: Any) -> tuple[Bodies, list[str]]:
     """Write the bodies of a job into a new folder: bodies.csv, tops and bases, pictures, report.html.
 
-    Horizons are csv, and also IRAP classic points (.poi) if the trace headers have X and Y. Parameters `options` are
-    those of `job_bodies`.
+    Horizons are written as CSV, and also as IRAP classic points (.poi) if the trace headers have X and Y. `options` are
+    the keyword arguments of `job_bodies`.
 
     Returns
     -------
     found : Bodies
     notes : list of str
+        Sentences for the user, as from `job_bodies`.
     """
     writer = new_folder(folder)
     found, labels, notes = job_bodies(job, **options)

@@ -1,4 +1,4 @@
-"""Decisions of a person in a job: classes, exemplars, verdicts, strokes, confirmed lines."""
+"""Methods of a job that record decisions: classes, exemplars, verdicts, strokes, confirmed lines."""
 
 import difflib
 import re
@@ -33,17 +33,17 @@ class JobChoices(JobFolder):
 
     @property
     def decisions(self) -> pd.DataFrame:
-        """Table of all decisions: time, person, origin, kind, class, place, and whether it was undone."""
+        """Table with one row per decision: time, person, origin, kind, class, place, and whether it was undone."""
         return decisions_table(self.log.entries)
 
     @property
     def classes(self) -> dict[str, int]:
-        """Code of every class in use; the code of a class never changes."""
+        """Class -> code (1 to 254), for all classes in use; the code of a class never changes."""
         return dict(self.plan.classes)
 
     @property
     def palette(self) -> dict[str, str]:
-        """Colour of every class in use."""
+        """Class -> colour (#rrggbb), for all classes in use."""
         facts, codes = self.plan.state.classes, self.plan.codes
         taken = [about["colour"] for about in facts.values()]
         spare = [colour for colour in EXTRA if colour not in taken] or list(EXTRA)
@@ -54,7 +54,7 @@ class JobChoices(JobFolder):
         return found
 
     def _decide(self, *entries: Entry) -> list[Entry]:
-        """Record entries as one act, and give codes to new classes."""
+        """Record log entries as one act, give codes to new classes, and return the recorded entries."""
         written = self.log.add(*entries)
         self._codes(self.log.state())
         return written
@@ -66,7 +66,10 @@ class JobChoices(JobFolder):
     # ---- classes ----------------------------------------------------------------------------------------------------
 
     def _class(self, name: str, *, new: bool = False) -> str:
-        """Return the name under which a class was first added; an unknown class is refused unless it may be `new`."""
+        """Return the name under which a class was first added, which identifies it in the log.
+
+        An unknown class raises ValueError; if `new` is True, a name that identifies no other class is returned instead.
+        """
         state = self.log.state()
         first = state.first_name(name)  # older jobs may have names that `class_name` refuses
         if first is None:
@@ -88,14 +91,17 @@ class JobChoices(JobFolder):
         return first
 
     def _check_case(self, name: str, *, but: str | None = None) -> None:
-        """Refuse a name that differs only in capitals from that of another class; `but`, a first name, is exempt."""
+        """Raise ValueError if a name differs from the name of a class only in capitals.
+
+        The class that was first added under the name `but` is not compared.
+        """
         for first, facts in self.log.state().classes.items():
             present = facts["name"]
             if first != but and present != name and present.casefold() == name.casefold():
                 raise ValueError(f"Class {name!r} exists as {present!r}; write it the same way.")
 
     def _new_class(self, name: str) -> tuple[list[Entry], str]:
-        """Return the entries that add a class (none if it exists), and the first name of the class."""
+        """Return the log entries that add a class (empty if it exists), and the name under which it was first added."""
         first = self._class(name, new=True)
         if first in self.log.state().classes:
             return [], first
@@ -106,7 +112,10 @@ class JobChoices(JobFolder):
         return entries, first
 
     def _warn_of_typo(self, name: str) -> None:
-        """Add a note if the name of a new class resembles another name; a difference in numbers alone is ignored."""
+        """Add a note if the name of a new class resembles that of another class and may be a typing error.
+
+        Names that differ only in digits, spaces or punctuation give no note.
+        """
         near = difflib.get_close_matches(name, [facts["name"] for facts in self.log.state().classes.values()], 1, 0.8)
         if near and re.sub(r"[\W\d]", "", near[0]) != re.sub(r"[\W\d]", "", name):
             self._note(f"Class {name!r} is new; if {near[0]!r} is meant, undo this and use that name.")
@@ -119,7 +128,10 @@ class JobChoices(JobFolder):
                 self._decide(*entries)
 
     def add_class(self, name: str, colour: str | None = None) -> str:
-        """Add a class and return its normalised name."""
+        """Add a class, with a colour (#rrggbb) if one is given.
+
+        Return its name, in which spaces replace hyphens and underscores.
+        """
         if class_name(name) in self.plan.firsts:
             raise ValueError(f"Class {class_name(name)!r} exists already; choose another name.")
         entries, _ = self._new_class(name)
@@ -139,7 +151,7 @@ class JobChoices(JobFolder):
         self._decide({"what": "rename", "class": first, "name": new})
 
     def recolour_class(self, name: str, colour: str) -> None:
-        """Change the colour of a class."""
+        """Change the colour of a class to `colour`, written as #rrggbb."""
         self._decide({"what": "class", "class": self._class(name), "colour": check_colour(colour)})
 
     def remove_class(self, name: str) -> None:
@@ -147,7 +159,10 @@ class JobChoices(JobFolder):
         self._decide({"what": "remove class", "class": self._class(name)})
 
     def set_background(self, name: str | None) -> None:
-        """Choose the background, the class that may appear in any patch; None: the class named other or similar."""
+        """Choose the background, the class that may appear in any patch.
+
+        None chooses the class with a name such as other or background, if one exists.
+        """
         first = None if name is None else self._class(name)
         if first != self.log.state().options.get("background"):
             self._decide({"what": "set", "name": "background", "value": first})
@@ -188,7 +203,7 @@ class JobChoices(JobFolder):
         raise ValueError(f"There is no exemplar {id!r}; it may have been removed in another window or shell.")
 
     def _check_place(self, place: Any) -> list[float]:
-        """Return a place as plain numbers; refuse it if the volume has no line or no sample there."""
+        """Return a place as a list of three numbers; raise ValueError if the volume has no sample there."""
         if isinstance(place, str) or np.ndim(place) != 1 or len(place) != 3:
             raise ValueError(f"Place {place!r} is not inline, crossline and {self.volume.dims[2]}; give three numbers.")
         place = point_list(place)[0]
@@ -209,7 +224,7 @@ class JobChoices(JobFolder):
             self._note(f"{name} {vertical:g} is taken in {unit}; for {vertical:g} {long} give {1000 * vertical:g}.")
 
     def forget(self, rows: Sequence[int] | int | None = None) -> None:
-        """Clear the verdicts on patches, given by their rows in the index; all verdicts by default."""
+        """Clear the verdicts on the patches in the given rows of the index; without `rows`, clear all verdicts."""
         if rows is None:
             self._decide({"what": "forget"})
             return
@@ -225,7 +240,7 @@ class JobChoices(JobFolder):
         self, name: str, points: Sequence[Place], radius: float | None = None, along: str = "inline", *,
         filled: bool = False, stick: bool = False, id: str | None = None,
     ) -> None:  # fmt: skip
-        """Assign the samples of a section under a stroke to a class, or erase earlier strokes there.
+        """Assign the samples under a stroke on a section to a class, judge their labels, or erase earlier strokes.
 
         Parameters
         ----------
@@ -236,15 +251,15 @@ class JobChoices(JobFolder):
             Points on one section, joined by straight lines; the stroke covers all samples within `radius` of these
             lines. One point gives a disc.
         radius : float, optional
-            In samples and traces: 4 by default; 0.5, one sample wide, if `filled`.
+            Radius of the stroke in samples and traces; by default 4, or 0.5 (one sample wide) if `filled` is True.
         along : {"inline", "crossline"}
             Direction of the section.
         filled : bool
-            Join the last point to the first, and also paint the samples inside.
+            If True, join the last point to the first, and also paint the samples inside.
         stick : bool
-            The points are a fault stick of the class, which `outcrop faults` writes unchanged.
+            If True, the points are a fault stick of the class, which `outcrop faults` writes unchanged.
         id : str, optional
-            Id of the decision; a stroke whose id the job already has is not painted again.
+            Id of the decision; if the job already has a decision with this id, nothing is painted.
         """
         if id is not None and any(entry["id"] == id for entry in self.log.entries):
             return
@@ -286,8 +301,9 @@ class JobChoices(JobFolder):
         along : {"inline", "crossline"}
             Direction of the lines.
         labels : path, DataArray or Dataset, optional
-            Labels to confirm in place of the labels of this job: codes with a table of classes (``attrs["classes"]``,
-            or a SEG-Y or Zarr file as for `evaluate`), a horizon, or fault sticks, near which samples become faults.
+            Labels to confirm in place of the labels of this job. They are codes with a table of classes (an array with
+            ``attrs["classes"]``, or a SEG-Y or Zarr file as for `evaluate`), the file of a horizon, or a file of fault
+            sticks, near which samples are confirmed as faults.
         outline : sequence of (trace, time), optional
             Confirm only samples inside this polygon.
         above, below : str, optional
@@ -296,7 +312,7 @@ class JobChoices(JobFolder):
         Returns
         -------
         list
-            The lines that were confirmed.
+            Numbers of the lines that were confirmed.
         """
         from outcrop.job.confirming import confirm_lines
 
@@ -315,14 +331,14 @@ class JobChoices(JobFolder):
         self.paint("erase", points, radius, along, filled=filled)
 
     def _check_stroke(self, stroke: Entry) -> None:
-        """Refuse a stroke that has invalid values or covers no sample of the volume."""
+        """Raise ValueError if a stroke has invalid values or covers no sample of the volume."""
         direction = DIRECTIONS.index(stroke["along"]) if stroke["along"] in DIRECTIONS else None
         if direction is None:
             raise ValueError(f"Direction {stroke['along']!r} is unknown; paint along inline or crossline.")
         if not stroke["points"] or not all(len(p) == 3 and np.isfinite(p).all() for p in stroke["points"]):
             raise ValueError("A stroke needs points of inline, crossline and time (or depth), all of them numbers.")
         if not 0 < stroke["radius"] <= 1000:
-            raise ValueError(f"The radius of a stroke is {stroke['radius']:g}; choose a positive number of samples.")
+            raise ValueError(f"The radius of a stroke is {stroke['radius']:g}; choose more than 0, up to 1000 samples.")
         if len({point[direction] for point in stroke["points"]}) > 1:
             raise ValueError(f"A stroke lies on one {stroke['along']}; give points on one {stroke['along']} only.")
         if section_of(stroke, self.axes) is None:
@@ -348,7 +364,10 @@ class JobChoices(JobFolder):
                 self._note(f"The stroke on {where} lies outside the area of interest: nothing there is labelled.")
 
     def _as_labelled(self, stroke: Entry, what: str) -> list[Entry]:
-        """Return one entry, `what` (stroke or exclude), for every class that is labelled under a stroke."""
+        """Return log entries that mark the labels under a stroke as right or wrong, one for each class.
+
+        The kind of entry, `what`, is ``stroke`` for right labels and ``exclude`` for wrong ones.
+        """
         place = section_of(stroke, self.axes)
         assert place is not None  # the stroke was checked
         direction, position = place
@@ -368,9 +387,9 @@ class JobChoices(JobFolder):
         return entries
 
     def undo(self, act: str | None = None) -> list[Entry]:
-        """Undo the last act of this person, or the act whose first entry has the given id; return its entries.
+        """Undo the last act of this person, or the act whose first entry has the id `act`; return its entries.
 
-        The list is empty if there is nothing to undo.
+        The list of entries is empty if there is nothing to undo.
         """
         return self._step(lambda: self.log.undo(act))
 
@@ -379,7 +398,7 @@ class JobChoices(JobFolder):
         return self._step(self.log.redo)
 
     def _step(self, step: Callable[[], list[Entry]]) -> list[Entry]:
-        """Undo or redo, and add a note if that changed the options of the index."""
+        """Call `step`, which undoes or redoes an act; add a note if the options of the index changed."""
         before = self.plan
         entries, plan = step(), self.plan
         if plan.index != before.index:
@@ -387,7 +406,7 @@ class JobChoices(JobFolder):
             index = "their index is stored" if self._indexed(plan) else "the next search builds their index"
             stale = plan.keys["votes"] != before.keys["votes"]
             labels = " Labels of the earlier options are stale." if stale and self.stages.journal("votes") else ""
-            self._note(f"The index options changed, to patches of {height} x {width}: {index}.{labels}")
+            self._note(f"The index options changed (patches are now {height} x {width}): {index}.{labels}")
         return entries
 
 
@@ -399,7 +418,10 @@ def move_exemplar(job: JobChoices, id: str, place: Place) -> None:
 
 
 def judge(job: JobChoices, patches: Sequence[tuple[str, Any, str]], what: str) -> None:
-    """Record ``accept``, ``reject`` or ``forget`` for patches, given as (class, place, direction), as one act."""
+    """Record verdicts on patches, given as (class, place, direction), as one act.
+
+    `what` is ``accept``, ``reject``, or ``forget``, which clears earlier verdicts.
+    """
     entries = []
     for name, place, along in patches:
         place = [float(part) for part in place]

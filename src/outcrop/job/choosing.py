@@ -1,4 +1,4 @@
-"""Options of the index, of retrieval and of labels, recorded as decisions."""
+"""Record the options of the index, of retrieval and of labels as decisions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,8 +30,8 @@ def choose_options(
     index, retrieval, label
         New options, made from those of `chosen_options` with the method ``updated``.
     neighbourhood : dict, optional
-        For an index that covers only lines around one line: its ``area``, and ``survey``, the index options of the
-        whole survey.
+        Only for an index that covers a few lines around one line: ``area``, the area of these lines, and ``survey``,
+        the index options of the whole survey.
     """
     now = chosen_options(job.log.state())
     if index is not None and index != now.index:
@@ -50,7 +50,11 @@ def choose_counts(
     count: int | str | Mapping[str, int | str] | None = None,
     per_exemplar: bool | None = None,
 ) -> None:
-    """Choose how many patches are retrieved: a number, ``auto``, or class -> either; None keeps the present choice."""
+    """Choose how many patches are retrieved for each class; None keeps the present choice.
+
+    `count` is a number, ``auto``, or a dict of class -> number or ``auto``. If `per_exemplar` is True, the number is
+    divided evenly among the exemplars of the class.
+    """
     if isinstance(count, Mapping):
         count = {job._class(name): n for name, n in count.items()}
     retrieval = chosen_options(job.log.state()).retrieval
@@ -67,7 +71,7 @@ def choose_labels(
     step: int | str | None = None,
     with_jobs: Sequence[str | Path] | None = None,
 ) -> None:
-    """Choose how labels are made and which labels are uncertain, with the options of `Job.label`."""
+    """Choose how labels are made and which labels are uncertain; None keeps an option. See `Job.label`."""
     options = chosen_options(job.log.state())
     if mapping is not None and mapping not in (*MAPPERS, POINTS):
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join((*MAPPERS, POINTS))}.")

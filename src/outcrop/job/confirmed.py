@@ -1,4 +1,4 @@
-"""Labels of confirmed lines, which replace votes and are evidence for a mapper."""
+"""Labels of confirmed lines: they replace computed labels, and the mapper learns from them."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ CLICK_RADIUS = 4.0  # radius in samples and traces around a later click within w
 
 @dataclass(eq=False)
 class Confirmed:
-    """Confirmed labels of a survey, changed by all later strokes and clicks; sections are read on request.
+    """Confirmed labels of a survey, with all later strokes and clicks applied; files are read when they are needed.
 
     Parameters
     ----------
@@ -61,7 +61,10 @@ class Confirmed:
                 self.lines |= set(np.flatnonzero(read().any(axis=1)).tolist())
 
     def section(self, direction: int, position: int) -> np.ndarray:
-        """Return the confirmed codes of a section, also from confirmed sections that cross it; later ones win."""
+        """Return the confirmed codes of a section, shape (n_traces, n_samples); 0 at samples that are not confirmed.
+
+        A confirmed section that crosses this one gives its codes on the common trace; the section confirmed last wins.
+        """
         codes = np.zeros((self.shape[1 - direction], self.shape[2]), np.uint8)
         for (way, at), read in self.parts:
             if (way, at) == (direction, position):
@@ -73,13 +76,17 @@ class Confirmed:
         return codes
 
     def codes(self, line: int) -> np.ndarray:
-        """Return the confirmed codes of a line."""
+        """Return the confirmed codes of the line at position `line`, shape (n_traces, n_samples); see `section`."""
         return self.section(self.along, line)
 
     def over(
         self, line: int, classes: list[str], votes: np.ndarray, traces: Part = EVERY, samples: Part = EVERY
     ) -> tuple[list[str], np.ndarray]:
-        """Return classes and votes of a part of a line; at confirmed samples all votes are for the confirmed class."""
+        """Return the given votes of a line, changed so that confirmed samples have votes for their class only.
+
+        `line` is the position of the line; `traces` and `samples` select the part of it that `votes` covers. Confirmed
+        classes that are missing in `classes` are added to the returned classes.
+        """
         if line not in self.lines:
             return classes, votes
         codes = self.codes(line)[traces][:, samples]
@@ -92,7 +99,7 @@ class Confirmed:
         return classes, found
 
     def block(self, lines: np.ndarray, traces: np.ndarray, samples: np.ndarray) -> np.ndarray:
-        """Return the confirmed codes of a block, shape (n_lines, n_traces, n_samples); arguments are positions."""
+        """Return the confirmed codes at given positions on the axes, shape (n_lines, n_traces, n_samples)."""
         out = np.zeros((len(lines), len(traces), len(samples)), np.uint8)
         for i, line in enumerate(lines.tolist()):
             if line in self.lines:
@@ -101,7 +108,7 @@ class Confirmed:
 
 
 class NoVotes:
-    """Stand-in that is read like a vote store where no votes are stored: it has no classes."""
+    """Substitute for a `VoteStore` on confirmed lines without stored votes: it has no classes and no votes."""
 
     classes: list[str] = []  # noqa: RUF012
 
@@ -116,7 +123,7 @@ class NoVotes:
 
 
 def job_confirmed(job: "JobFolder", plan: Plan) -> Confirmed:
-    """Return the confirmed labels of a job in the line direction of a plan; the last result is kept in memory."""
+    """Return the confirmed labels of a job, for lines in the direction of a plan; the result is kept in memory."""
     names = sorted(plan.codes, key=plan.codes.__getitem__)
 
     def make() -> Confirmed:
@@ -142,11 +149,11 @@ def confirmed_parts(
     files : LineFiles
         Files of the job; a line whose file is missing or damaged has no confirmed sample.
     codes : dict
-        First name of a class in use -> its code.
+        Class in use, under the name with which it was first added -> its code.
     axes : list of three arrays
         Inline numbers, crossline numbers and times of the volume.
     kept : Kept
-        Cache of the codes.
+        Cache in memory of the codes that were read.
     """
     strokes = [*_clicks(state), *((stroke["id"], scope(stroke), stroke) for stroke in state.strokes)]
     marks = [Mark(one, path, section_of(stroke, axes), stroke) for one, path, stroke in strokes]
@@ -166,7 +173,7 @@ def confirmed_parts(
 
 
 class Mark(NamedTuple):
-    """A stroke, or a click as a stroke, and its section."""
+    """A stroke with its section (None if the volume lacks the line); a click is a stroke of one point."""
 
     id: str
     scope: Scope
@@ -174,7 +181,11 @@ class Mark(NamedTuple):
     stroke: Entry
 
     def touches(self, place: Section) -> bool:
-        """Return whether this mark may cover samples of a section; a click covers only sections through its place."""
+        """Return whether this stroke or click may cover samples of the section at `place`.
+
+        A stroke may also cover samples on sections that cross its own section. A click has one mark for each of the two
+        sections through it.
+        """
         if self.place is None or "click" in self.stroke:
             return self.place == place
         return self.place == place or self.place[0] != place[0]
@@ -189,7 +200,10 @@ def _labels_on(
     later: Sequence[Mark],
     axes: Sequence[np.ndarray],
 ) -> np.ndarray:
-    """Return the codes of a confirmed line on the axes of a volume, changed by later strokes and clicks."""
+    """Return the codes of a confirmed line on the axes of a volume, with later strokes and clicks applied.
+
+    All codes are 0 if the file of the line is missing or damaged.
+    """
     try:
         labels = files.read(entry["file"])._replace(classes=entry["classes"])
     except Damaged:
@@ -208,7 +222,7 @@ def _labels_on(
 
 
 def _clicks(state: State) -> Iterable[tuple[str, Scope, Entry]]:
-    """Yield, for both sections through each exemplar, its id, its scope, and a stroke with one point."""
+    """Yield (id, scope, stroke) of each exemplar for each of the two sections through it; the stroke has one point."""
     for one in state.exemplars:
         for along in DIRECTIONS if one.place else ():
             stroke = {"what": "stroke", "class": one.name, "along": along, "points": [one.place]}
@@ -216,7 +230,10 @@ def _clicks(state: State) -> Iterable[tuple[str, Scope, Entry]]:
 
 
 def on_axes(labels: LineLabels, codes: Mapping[str, int], traces: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Return the labels of a line at given traces and samples, in the codes `codes`; the nearest label counts.
+    """Return the codes of a line at given trace numbers and sample times, shape (n_traces, n_samples).
+
+    `codes` maps the classes of the labels to the codes that are returned. The label at the nearest sample time counts;
+    traces and times outside the labels have code 0.
 
     Examples
     --------
@@ -248,7 +265,10 @@ def agree(painted: dict[Section, np.ndarray], excluded: dict[Section, np.ndarray
 
 
 def is_open(job: "JobFolder", line: int, codes: np.ndarray, store: Any) -> bool:
-    """Return whether any sample of a line is unconfirmed; on a line with stored votes only samples with votes count."""
+    """Return whether a line has a sample that is not confirmed; if votes are stored, only samples with votes count.
+
+    `codes` are the confirmed codes of the line at position `line`; `store` is the store of its votes, or None.
+    """
     if codes.all():
         return False
     if store is None:
@@ -262,7 +282,7 @@ def is_open(job: "JobFolder", line: int, codes: np.ndarray, store: Any) -> bool:
 
 
 def confirmed_evidence(confirmed: Confirmed, sampled: Iterable[int]) -> dict[float, np.ndarray]:
-    """Return, by position of a line, the confirmed codes that a mapper learns from, shape (n_samples, n_traces).
+    """Return line position -> confirmed codes on the line that a mapper learns from, shape (n_samples, n_traces).
 
     Confirmed lines give all their samples. Confirmed sections across the lines give a strip of four traces, the
     spacing of grid points, on each line at a position in `sampled`.

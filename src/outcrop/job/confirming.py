@@ -34,7 +34,7 @@ Codes = npt.NDArray[np.uint8]
 class Source(NamedTuple):
     """Labels to confirm, read line by line."""
 
-    what: str  # its name in messages
+    what: str  # name of the labels in messages, such as their file
     lines: npt.NDArray[Any]  # numbers of its lines
     classes: Sequence[str]  # code i + 1 is classes[i], "" for codes to leave out
     axes: Sequence[npt.NDArray[Any]]  # inline numbers, crossline numbers, times
@@ -99,21 +99,21 @@ def unconfirm_lines(job: "Job", lines: Sequence[float], along: str) -> None:
 def confirmed_numbers(job: "Job", along: str, *, whole: bool = False) -> list[float]:
     """Return the numbers of the confirmed lines of a direction, also of lines that the volume does not have.
 
-    With `whole`, lines of which only a part is confirmed are left out.
+    If `whole` is True, lines of which only a part is confirmed are left out.
     """
     confirmed = [one for one in job.log.state().confirmed if one["along"] == along]
     return sorted({one["line"] for one in confirmed if not (whole and one.get("part"))})
 
 
 def _axis(job: "Job", along: str) -> npt.NDArray[Any]:
-    """Return the numbers of the lines of a direction."""
+    """Return all inline numbers or all crossline numbers of the volume."""
     if along not in DIRECTIONS:
         raise ValueError(f"Direction {along!r} is unknown; confirm lines along inline or crossline.")
     return job.axes[DIRECTIONS.index(along)]
 
 
 def checked_lines(job: "Job", lines: Any, along: str) -> list[float]:
-    """Return numbers of lines without duplicates; refuse lines that the volume does not have."""
+    """Return line numbers without duplicates; raise ValueError for a line that the volume does not have."""
     axis = _axis(job, along)
     found = [axis[position_of(axis, line, along)].item() for line in line_numbers(lines, along)]
     if not found:
@@ -122,7 +122,7 @@ def checked_lines(job: "Job", lines: Any, along: str) -> list[float]:
 
 
 def _line_labels(job: "Job", source: Source, line: float, along: str, outline: Outline | None) -> LineLabels | None:
-    """Return the labels of a line and the names of its classes; None if no sample in the volume is labelled."""
+    """Return the labels that a source has on a line, inside the outline if one is given; None if it has no label."""
     direction = DIRECTIONS.index(along)
     codes = source.section(line)
     if outline is not None:
@@ -149,7 +149,7 @@ def _inside(job: "Job", source: Source, line: float, along: str, outline: Outlin
 
 
 def _nothing_on(job: "Job", source: Source, line: float, along: str, outline: Outline | None) -> str:
-    """Return the message for a line without labels."""
+    """Return the error message for a line on which a source has no labels to confirm."""
     inside = "" if outline is None else " inside the outline"
     if source.what == str(job.path):
         return f"{along} {line:g} has no labels{inside}; run 'outcrop label {job.path} --lines {line:g}' first."
@@ -161,7 +161,7 @@ def _nothing_on(job: "Job", source: Source, line: float, along: str, outline: Ou
 
 
 def _source(job: "Job", along: str, labels: Any, above: str | None, below: str | None) -> Source:
-    """Return the source of the labels to confirm."""
+    """Return the labels to confirm: those of the job, or those of an expert, of a horizon or of fault sticks."""
     is_file = isinstance(labels, str | Path)
     kind, table = "", pd.DataFrame()
     if is_file and is_interpretation(labels):
@@ -176,7 +176,7 @@ def _source(job: "Job", along: str, labels: Any, above: str | None, below: str |
 
 
 def _of_job(job: "Job", along: str) -> Source:
-    """Return the labels of the job, as `Job.labels` gives them."""
+    """Return the labels of the job as labels to confirm; removed classes are left out."""
     plan = job.plan
     shown = label_dataset(job, plan)
     classes = [name if name in plan.firsts else "" for name in shown.attrs["classes"]]  # without removed classes
@@ -184,7 +184,10 @@ def _of_job(job: "Job", along: str) -> Source:
 
 
 def _of_expert(job: "Job", along: str, labels: Any) -> Source:
-    """Return the labels of an expert, in a file or an array; class names match those of the job where obvious."""
+    """Return expert labels, from a file or an array, as labels to confirm.
+
+    Class names of the expert are replaced by names of the job where the match is obvious.
+    """
     what = str(labels) if isinstance(labels, str | Path) else "The array of labels"
     if isinstance(labels, str | Path):
         found = expert_labels(labels, str(job.volume.dims[2]))
@@ -202,7 +205,7 @@ def _of_expert(job: "Job", along: str, labels: Any) -> Source:
 
 
 def _of_array(codes: xr.DataArray, along: str, classes: Sequence[str], what: str) -> Source:
-    """Return an array of codes as the source of labels; uncertain samples are not confirmed."""
+    """Return an array of codes as labels to confirm; uncertain samples are not confirmed."""
     across = DIRECTIONS[1 - DIRECTIONS.index(along)]
     axes = [codes[name].values for name in (*DIRECTIONS, codes.dims[2])]
 
@@ -217,7 +220,7 @@ def _of_array(codes: xr.DataArray, along: str, classes: Sequence[str], what: str
 def _of_horizon(
     job: "Job", along: str, horizon: pd.DataFrame, path: str, above: str | None, below: str | None
 ) -> Source:
-    """Return the classes above and below a horizon, on the traces that have it."""
+    """Return labels to confirm from a horizon: a class above it, and a class below it, on the traces that have it."""
     if not (above or below):
         raise ValueError(f"{path} is a horizon; name the class above it (--above), below it (--below), or both.")
     direction, samples = DIRECTIONS.index(along), job.axes[2]
@@ -239,7 +242,7 @@ def _of_horizon(
 
 
 def _of_sticks(job: "Job", along: str, sticks: pd.DataFrame, path: str) -> Source:
-    """Return the samples near the fault sticks of a file, labelled with the class of faults."""
+    """Return labels to confirm from fault sticks: samples near a stick have the class of faults."""
     direction, dims = DIRECTIONS.index(along), list(job.volume.dims)
     drawn = [points for _, points in sticks.groupby("stick") if direction_of(points) == direction]
     lines = np.unique([points[along].iloc[0] for points in drawn])

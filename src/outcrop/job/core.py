@@ -33,9 +33,9 @@ class Job(JobChoices):
     path : path
         The job folder, by convention ``NAME.outcrop``; created if it does not exist.
     volume : path or DataArray, optional
-        Required for a new job, if the file was moved, and always for an array.
+        The seismic volume. Required for a new job, if the file was moved, and always if the volume is an array.
     origin : str
-        Origin of the decisions: ``python``, ``shell`` or ``page``.
+        Program that makes the decisions, recorded with them: ``python``, ``shell`` or ``page``.
 
     Examples
     --------
@@ -75,11 +75,11 @@ class Job(JobChoices):
         Parameters
         ----------
         size : int or (int, int), optional
-            Height in samples and width in traces of a patch; 99, or less if the volume is smaller.
+            Height in samples and width in traces of a patch; by default 99, or less if the volume is smaller.
         step : int or (int, int), optional
             Samples and traces from one patch to the next; by default chosen by the size of the survey.
         every, along, gain, area, between, sample, clip, seed
-            As in `PatchGrid`; by default all inlines are used, with the gain ``volume``.
+            As in `PatchGrid`; by default patches lie on all inlines and have the gain ``volume``.
         measure : str, optional
             As in `build_index`.
         **where
@@ -119,8 +119,8 @@ class Job(JobChoices):
         Parameters
         ----------
         count : int, "auto" or dict, optional
-            Number of patches for each class, or class -> number; kept for the next call. At first ``auto``: see
-            `auto_count`.
+            Number of patches for each class, or class -> number; kept for the next call. A new job has ``auto``, a
+            number chosen from the similarities; see `auto_count`.
         per_exemplar : bool, optional
             As in `outcrop.retrieve`; kept for the next call.
         **where
@@ -129,13 +129,13 @@ class Job(JobChoices):
         Returns
         -------
         WeakLabels
-            Patches with the present names of their classes.
+            The retrieved patches of all classes, under the present class names.
         """
         self._check_volume(progress=where.get("progress"))
         choose_counts(self, count, per_exemplar)
         if not self.plan.queries:
             raise ValueError(
-                f"{self.path} has no exemplars yet; add some, for instance fault at inline, crossline, time."
+                f"{self.path} has no exemplars yet; add one first: a class at an inline, crossline and time."
             )
         index = self._index(self.plan, **where)
         note = table_file.take_edits(self, index)
@@ -149,15 +149,15 @@ class Job(JobChoices):
         return weak
 
     def accept(self, rows: Sequence[int] | int) -> None:
-        """Accept retrieved patches, given by the column `row` of the table."""
+        """Accept retrieved patches, given by their numbers in the column ``row`` of the table of retrieved patches."""
         judge(self, self._patches_at(rows), "accept")
 
     def reject(self, rows: Sequence[int] | int) -> None:
-        """Reject retrieved patches, given by the column `row` of the table."""
+        """Reject retrieved patches, given by their numbers in the column ``row`` of the table of retrieved patches."""
         judge(self, self._patches_at(rows), "reject")
 
     def _patches_at(self, rows: Sequence[int] | int) -> list[tuple[str, Any, str]]:
-        """Return class, place and direction of retrieved patches, given by the column `row` of the table."""
+        """Return (class, place, direction) of retrieved patches, given by their numbers in the column ``row``."""
         numbers = row_list(rows)
         found = table_file.published(self)
         if found is None or not set(numbers) <= set(found.index):
@@ -229,7 +229,7 @@ class Job(JobChoices):
         return self._dataset().isel({DIRECTIONS[plan.along]: done})
 
     def mapper(self, **where: Unpack[Where]) -> Any:
-        """Return the mapper of the present decisions; it is fitted if it is not stored."""
+        """Return the mapper of the present decisions; fit it first if none is stored."""
         self._check_volume(progress=where.get("progress"))
         return fitting.named_mapper(self, self.plan, **where)
 
@@ -244,7 +244,7 @@ class Job(JobChoices):
 
     @property
     def labels(self) -> xr.Dataset:
-        """Labels of the whole survey, lazy; ``stale`` marks lines labelled before the latest decisions."""
+        """Labels of the whole survey, read lazily; a Dataset as from `label`."""
         self._check_volume(most=QUICK)
         return self._dataset()
 
@@ -253,12 +253,12 @@ class Job(JobChoices):
 
     @property
     def labelled(self) -> dict[int, bool]:
-        """Position of every labelled line -> whether its labels are stale."""
+        """Position on the axis (0 is the first line) -> whether the labels are stale, for all labelled lines."""
         self._check_volume(most=QUICK)
         return labelling.labelled_lines(self, self.plan)
 
     def fused_labels(self, **where: Unpack[Where]) -> xr.Dataset:
-        """Return lazy labels from the votes of inlines and crosslines; lines that lack votes are labelled first.
+        """Return labels, read lazily, from the votes of inlines and crosslines; lines without votes are labelled first.
 
         The new votes are stored; `labels` and exports do not change. The label of a sample uses the votes of both
         directions, also at the eight traces around it, so that `outcrop.bodies` are not striped along one direction.
@@ -270,7 +270,9 @@ class Job(JobChoices):
         return fused_labels(self, **where)
 
     def changes(self, line: int) -> dict[str, Any]:
-        """Return the labels that the last stroke changed on a line; the votes from before the stroke must be stored.
+        """Return the labels that the last stroke changed on the line with number `line`.
+
+        The line must have stored votes from before the stroke.
 
         Returns
         -------
@@ -297,15 +299,18 @@ class Job(JobChoices):
         Parameters
         ----------
         path : path
+            File or folder to write.
         what : str
             ``label``, ``confidence``, ``score:CLASS`` (share of votes), or ``class:CLASS`` (1 in the class, else 0).
-            A Zarr holds the scores or masks of all classes.
+            A Zarr store gets the scores or masks of all classes.
         format : int
             SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.
         stale : bool
-            Write stale lines too; without it they raise ValueError.
+            If True, also write stale lines; if False, they raise ValueError.
         seed : int
             Seed of the split of a training set.
+        memory : int, optional
+            Bytes of memory to use.
 
         Returns
         -------
@@ -329,7 +334,7 @@ class Job(JobChoices):
         return Audit(self, clicks, of=of, seed=seed)
 
     def unseen(self, groups: int = 5, *, seed: int = 0) -> pd.DataFrame:
-        """Return patches unlike all exemplars, in groups; see `unseen_groups`."""
+        """Return a table of patches unlike all exemplars, in groups of similar patches; see `unseen_groups`."""
         from outcrop.job.unseen import unseen_groups
 
         return unseen_groups(self, groups, seed=seed)

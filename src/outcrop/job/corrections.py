@@ -9,13 +9,15 @@ from scipy.ndimage import distance_transform_edt
 
 
 def from_nearest(votes: np.ndarray, empty: np.ndarray, excluded: np.ndarray) -> np.ndarray:
-    """Return votes with each empty sample filled from the nearest one that has votes for a class not excluded there.
+    """Return a copy of the votes in which each empty sample has the votes of the nearest sample with suitable votes.
+
+    Suitable votes are votes for classes that are not excluded at the empty sample; only these votes are copied.
 
     Parameters
     ----------
     votes : uint8 array, shape (n_classes, n_traces, n_samples)
     empty : bool array, shape (n_traces, n_samples)
-        Samples without votes.
+        Samples without votes, which are filled.
     excluded : bool array, shape (n_classes, n_traces, n_samples)
         Excluded classes of each sample.
 
@@ -50,10 +52,11 @@ class Corrections:
     names : list of str
         Class of each code, starting with code 1.
     background : str or None
+        Class of everything that is no marked structure; None if the job has no such class.
     along : int
-        Direction of the lines.
+        Direction of the lines: 0 inline, 1 crossline.
     shape : (int, int, int)
-        Of the volume.
+        Shape of the volume.
     rejected : list of (str, (int, int, int))
         Class and position of the centre of every rejected patch.
     clicked : list of (str, (int, int, int))
@@ -82,14 +85,17 @@ class Corrections:
                 self.lines |= set(np.flatnonzero(marked).tolist())
 
     def _by_line(self, places: Sequence[tuple[str, tuple[int, int, int]]]) -> dict[int, list[tuple[int, int, int]]]:
-        """Return, by position of a line, the places on it as (code - 1, trace, sample)."""
+        """Return line position -> places on the line as (code - 1, trace position, sample position)."""
         found: dict[int, list[tuple[int, int, int]]] = {}
         for name, at in places:
             found.setdefault(at[self.along], []).append((self.names.index(name), at[1 - self.along], at[2]))
         return found
 
     def codes(self, line: int) -> np.ndarray:
-        """Return the codes painted on a line or on sections that cross it, and the codes of exemplars on it."""
+        """Return the codes that strokes and exemplars give to the samples of a line, shape (n_traces, n_samples).
+
+        Strokes on crossing sections count on the common trace. Samples without a stroke or an exemplar have code 0.
+        """
         codes = np.zeros(self.section_shape, np.uint8)
         for code, trace, sample in self.clicked_on.get(line, ()):
             codes[trace, sample] = code + 1
@@ -102,7 +108,10 @@ class Corrections:
         return codes
 
     def excluded_on(self, line: int) -> np.ndarray:
-        """Return where each code is excluded or rejected on a line, shape (n_codes, n_traces, n_samples)."""
+        """Return the samples of a line at which each class is excluded, bool, shape (n_codes, n_traces, n_samples).
+
+        At the centre of a rejected patch its class is excluded too.
+        """
         found = np.zeros((len(self.names), *self.section_shape), bool)
         for (direction, position), section in self.excluded.items():
             if (direction, position) == (self.along, line):
@@ -115,6 +124,8 @@ class Corrections:
 
     def votes(self, line: int, store: Any) -> tuple[list[str], np.ndarray] | None:
         """Return classes and votes of a line with its corrections applied; None for a line without corrections.
+
+        `line` is the position of the line; `store` is the `VoteStore` with its votes.
 
         At a painted sample all votes are for the painted class. An excluded class loses its votes, and the votes for
         the other classes remain. If no votes remain at a sample, those of the nearest sample with votes count.

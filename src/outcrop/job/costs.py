@@ -82,9 +82,9 @@ def label_cost(
     progress: Any = None,
     **where: Any,
 ) -> Cost:
-    """Return the time and disk space needed to label all lines without present labels.
+    """Return the time and disk space needed to label the lines whose labels are missing or stale.
 
-    A missing mapper is fitted and stored.
+    If no mapper of the present decisions is stored, it is fitted and stored first.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def label_cost(
 
 
 def check_disk(folder: Path, needed: float) -> None:
-    """Raise an error if results do not fit on the disk of a folder, which may not exist yet."""
+    """Raise ValueError if `needed` bytes do not fit on the disk of a folder; the folder may not exist yet."""
     place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
     free = shutil.disk_usage(place).free
     if needed > free:
@@ -136,7 +136,10 @@ def check_disk(folder: Path, needed: float) -> None:
 
 
 def _places(n: int, count: int, threads: int) -> list[np.ndarray]:
-    """Return rows of patches from three places of the grid, `count` for each thread, in parts for the threads."""
+    """Return numbers of patches to measure, from the start, middle and end of a grid of `n` patches, in blocks.
+
+    There are about `count` patches for each thread.
+    """
     size = max(1, min(count * threads, n) // 3)
     starts = sorted({0, max(0, n // 2 - size // 2), n - size})
     rows = np.unique(np.concatenate([np.arange(start, start + size) for start in starts]))
@@ -144,14 +147,14 @@ def _places(n: int, count: int, threads: int) -> list[np.ndarray]:
 
 
 def _digest_seconds(volume: xr.DataArray) -> float:
-    """Return the seconds to read a line and compute its digest."""
+    """Return the seconds needed to read one line of the volume and to compute its digest."""
     begin = time.perf_counter()
     line_digest(volume[len(volume) // 2].values)
     return time.perf_counter() - begin
 
 
 def _stored(features: np.ndarray) -> float:
-    """Return the bytes that descriptors take in an index."""
+    """Return the bytes on the disk that descriptors take in an index after compression."""
     with tempfile.TemporaryDirectory() as folder:
         array = zarr.create_array(Path(folder) / "f.zarr", data=features, chunks=features.shape, **feature_codecs())
         return stored_bytes(array)

@@ -59,7 +59,7 @@ LINES = "confirmed"  # folder of the labels of confirmed lines, in the folder of
 
 
 class Decisions:
-    """All decisions of a job folder, and the file that this process writes.
+    """All decisions of a job folder; this process appends new decisions to a file of its own.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Decisions:
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Read the files that changed since the last call."""
+        """Read the files of decisions that changed since the last call."""
         with self._lock:
             sizes = {path.name: path.stat().st_size for path in self.folder.glob("*.jsonl")}
             if sizes == {name: size for name, (size, _) in self._files.items()}:
@@ -115,7 +115,7 @@ class Decisions:
         self._state = None
 
     def _read(self, name: str) -> list[Entry]:
-        """Return the entries of one file, and count its unreadable lines."""
+        """Return the entries of the file `name`, and store the number of its unreadable lines in `damaged`."""
         lines = (self.folder / name).read_bytes().decode("utf-8", "replace").split("\n")
         entries = [parse(line) for line in lines if line.strip()]
         self.damaged.pop(name, None)
@@ -125,13 +125,13 @@ class Decisions:
 
     @property
     def entries(self) -> list[Entry]:
-        """All entries, the oldest first."""
+        """All log entries in the order in which they are replayed: the oldest first, imports at their import time."""
         with self._lock:
             self.refresh()
             return list(self._entries)
 
     def state(self) -> State:
-        """Return the current state."""
+        """Return the state of the job: what all decisions add up to after undo and redo."""
         with self._lock:
             self.refresh()
             if self._state is None:
@@ -142,7 +142,7 @@ class Decisions:
 
     @property
     def who(self) -> str:
-        """Name of this writer; a new writer continues the file of a writer that has ended."""
+        """Name of this writer and of its file, user@host-number; the name of a writer that has ended is used again."""
         if not self._who:
             self.folder.mkdir(parents=True, exist_ok=True)
             base, number = f"{_user()}@{socket.gethostname() or 'here'}", 0
@@ -156,7 +156,10 @@ class Decisions:
         return self._who
 
     def add(self, *entries: Entry) -> list[Entry]:
-        """Write entries as one act and return them with id, time and writer; inside `act`, write them at its end."""
+        """Write entries as one act; return them with id, time and writer.
+
+        In a ``with`` block of `act`, the entries are written at the end of the block.
+        """
         with self._lock:
             self.refresh()
             who, last = self.who, max((entry["time"] for entry in self._entries if not scope(entry)), default="")
@@ -166,8 +169,8 @@ class Decisions:
                 group = (self._pending or written or [{"id": id}])[0]["id"]
                 written.append({"id": id, "time": last, "who": who, "from": self.origin, "group": group} | entry)
             lines = [json.dumps(entry) for entry in written]
-            if not all(parse(line) for line in lines):
-                raise ValueError(f"A decision is not valid and was not written: {lines[0][:200]}.")
+            if bad := next((line for line in lines if not parse(line)), None):
+                raise ValueError(f"A decision is not valid, and nothing was written: {bad[:200]}.")
             if self._pending is not None:
                 self._pending += written
                 self._merge()
@@ -178,9 +181,9 @@ class Decisions:
 
     @contextlib.contextmanager
     def act(self) -> Iterator[None]:
-        """Collect all decisions made inside into one act, to be undone together; after an error none of them is kept.
+        """Collect all decisions made in the ``with`` block into one act; an error in the block discards them all.
 
-        An act inside another act is a part of it.
+        A block inside another block belongs to the act of the outer block.
         """
         with self._lock:
             if self._pending is not None:
@@ -198,7 +201,7 @@ class Decisions:
                 self._merge()
 
     def undo(self, act: str | None = None) -> list[Entry]:
-        """Undo the last act of this person and return its entries, none if there is no act to undo.
+        """Undo the last act of this person and return its entries, or an empty list if there is no act to undo.
 
         Acts of this writer count, and acts of the same person by writers that have ended. Consecutive answers to one
         audit are undone together; on the page, one by one.
@@ -206,7 +209,7 @@ class Decisions:
         Parameters
         ----------
         act : str, optional
-            Id of the first entry of the act to undo, any act in `undoable`, also of another person.
+            Id of the first entry of the act to undo. It may be any act that `undoable` lists, also of another person.
         """
         return self._step("undo") if act is None else self._undo_act(act)
 
@@ -219,7 +222,7 @@ class Decisions:
             return [[entries[one] for one in ids] for ids in reversed(past)]
 
     def _undo_act(self, act: str) -> list[Entry]:
-        """Undo the act whose first entry has an id, and return its entries."""
+        """Undo the act whose first entry has the id `act`, and return the entries of the act."""
         with self._lock:
             found = [entries for entries in self.undoable() if entries[0]["id"] == act]
             if not found:
@@ -228,11 +231,11 @@ class Decisions:
             return found[0]
 
     def redo(self) -> list[Entry]:
-        """Redo the act that this person undid last and return its entries, none if there is no act to redo."""
+        """Redo the act that this person undid last and return its entries, or an empty list if there is no such act."""
         return self._step("redo")
 
     def _step(self, what: str) -> list[Entry]:
-        """Undo or redo the next act of this person, and return its entries."""
+        """Undo or redo the next act of this person and return its entries; `what` is ``undo`` or ``redo``."""
         with self._lock:
             self.refresh()
             mine = self._mine()
@@ -257,7 +260,7 @@ class Decisions:
         return {name for name in names if name == self.who or _ended(self.folder / f".{name}.lock")}
 
     def close(self) -> None:
-        """Release the file of this writer."""
+        """Release the file of this writer, so that another process can continue it."""
         with self._lock:
             if self._hold is not None:
                 self._hold.release()
@@ -277,7 +280,7 @@ class Decisions:
         return len(entries)
 
     def _with_labels(self, entry: Entry) -> Entry:
-        """Return an entry; if it confirms a line, with the labels of the line."""
+        """Return an entry, with the labels of the line added as text if the entry confirms a line."""
         data = self.line_files.get(entry["file"]) if entry["what"] == "confirm" else None
         return entry if data is None else entry | {"labels": base64.b64encode(data).decode()}
 
@@ -338,19 +341,19 @@ def import_name(path: str | Path) -> str:
 
 
 def _audit_of(entry: Entry) -> tuple[Any, ...]:
-    """Return a key that all answers to one audit share."""
+    """Return a tuple that is equal for all answers to one audit and differs for other entries."""
     return entry["what"], entry.get("subject"), entry.get("of") if entry["what"] == "audit" else None
 
 
 def _ended(path: Path) -> bool:
-    """Return whether the lock of a writer is free, so that the writer has ended."""
+    """Return whether a writer has ended: no process holds its lock file at `path`."""
     with contextlib.suppress(Timeout), FileLock(path, thread_local=False).acquire(timeout=0):
         return True
     return False
 
 
 def _user() -> str:
-    """Return the login name."""
+    """Return the login name of the user, ``someone`` if it is unknown."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
@@ -358,7 +361,7 @@ def _user() -> str:
 
 
 def _after(last: str) -> str:
-    """Return the present time, or a time just after the last entry if the clock of its writer is ahead."""
+    """Return the present time as ISO 8601 text, or 1 µs after the time `last` if that is later than the present."""
     now = datetime.datetime.now(datetime.UTC)
     with contextlib.suppress(ValueError):
         now = max(now, datetime.datetime.fromisoformat(last) + datetime.timedelta(microseconds=1))
@@ -366,7 +369,7 @@ def _after(last: str) -> str:
 
 
 def decisions_table(entries: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return decisions as a table: time, person, origin, kind, class, place, and whether it was undone."""
+    """Return a table with one row per entry: time, person, origin, kind, class, place, and whether it was undone."""
     in_force = entries_in_force(entries)
     exemplars: dict[str, dict[str, Any]] = {}  # id -> entry with the present place
     rows = []
@@ -383,7 +386,7 @@ def decisions_table(entries: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _where(entry: dict[str, Any]) -> str:
-    """Return the place, section or value of a decision as text."""
+    """Return a text that states the place, section or value of a decision, for the column ``where`` of the table."""
     if entry["what"] in ("confirm", "unconfirm"):
         return f"{entry['along']} {entry['line']:g}"
     if entry["what"] in STROKES:

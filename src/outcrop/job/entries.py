@@ -1,4 +1,4 @@
-"""Checks of the lines in a file of decisions; incomplete and invalid lines are skipped and counted."""
+"""Check the lines in a file of decisions; incomplete and invalid lines are skipped and counted."""
 
 import json
 import math
@@ -17,7 +17,7 @@ AUDIT_ANSWERS = ("yes", "no", "unknown")
 
 
 def parse(line: str) -> dict[str, Any] | None:
-    """Return the entry in a line of text, None if the line is not a valid entry."""
+    """Return the log entry that a line of JSON contains; None if the line is not a valid entry."""
     try:
         entry = json.loads(line)
         sound = isinstance(entry, dict) and entry["what"] in KINDS and isinstance(entry["id"], str)
@@ -60,7 +60,7 @@ def parse(line: str) -> dict[str, Any] | None:
 
 
 def valid_option(name: str, value: Any) -> bool:
-    """Return whether the value of an option is valid for its stage; None stands for the default."""
+    """Return whether `value` is a valid value of the option `name`; None, the default, is always valid."""
     if name not in CHECKS:
         return False
     try:

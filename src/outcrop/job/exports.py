@@ -40,13 +40,13 @@ def export(
     memory: int | None = None,
     labels: xr.Dataset | None = None,
 ) -> str:
-    """Write the labels of a job, or given labels, for instance of a net; see `Job.export`."""
+    """Write the labels of a job, or the given `labels` (for instance of a net); see `Job.export`."""
     path = Path(path)
     kind = path.suffix.lower()
     if kind and kind not in (*SEGY, *ARRAYS, ".zarr") and not path.is_dir():
         raise ValueError(
-            f"{path} ends in {kind!r}; name it OUT.sgy, OUT.zarr, OUT.npy or OUT.png, or give the name of a folder for "
-            "a training set."
+            f"{path} ends in {kind!r}, which is no export format; name it OUT.sgy, OUT.zarr, OUT.npy or OUT.png, or "
+            "give the name of a folder for a training set."
         )
     if not re.fullmatch(r"label|confidence|(score|class):.+", what):
         raise ValueError(f"{what!r} cannot be exported; choose label, confidence, score:CLASS or class:CLASS.")
@@ -114,7 +114,7 @@ def with_masks(labels: xr.Dataset) -> xr.Dataset:
 
 
 def _mask_block(codes: xr.DataArray, code: int, key: Any) -> np.ndarray:
-    """Return a block of a volume as a mask: 1 at samples with a code, 0 elsewhere."""
+    """Return a mask of a block of labels, uint8: 1 at samples with the code `code`, 0 elsewhere; `key` is the block."""
     mask: np.ndarray = np.equal(codes[key].values, code)
     return mask.astype(np.uint8)
 
@@ -130,5 +130,8 @@ def with_scores(job: "Job", labels: xr.Dataset) -> xr.Dataset:
 
 
 def _score_blocks(view: Labels, names: Sequence[str], key: Any) -> np.ndarray:
-    """Return the scores of classes, given by position, in a block of a volume."""
+    """Return the scores (votes) of some classes in a block of the volume, uint8.
+
+    `key` selects positions in `names`, then positions of inlines, crosslines and samples.
+    """
     return np.stack([view.score_block(name, key[1:]) for name in np.array(names, object)[key[0]]])

@@ -48,7 +48,7 @@ def write_fault_report(
     labels : Dataset, optional
         Labels to draw below the sticks, on labelled sections.
     facts : dict, optional
-        How the sticks were made.
+        Facts about how the sticks were made, such as the options; they are printed at the end of the page.
     """
     count = f"{counted(sticks['stick'].nunique(), 'sticks')} in {counted(len(surfaces), 'surfaces')}"
     table = [f"{count}; the largest:", surfaces.head(LARGEST).round(2)] if len(surfaces) else "No fault was found."
@@ -62,7 +62,7 @@ def write_fault_report(
         figures.append((ax, f"{words}, {name} {label:g}."))
     sections: dict[str, Any] = {
         "Surfaces": table,
-        "Sections": figures or "Nothing to draw.",
+        "Sections": figures or "There are no sticks to draw.",
         "How it was made": [facts or {}, {"volume": str(volume.attrs.get("source") or "an array")}],
     }
     if scores:
@@ -71,7 +71,11 @@ def write_fault_report(
 
 
 def drawn_places(volume: xr.DataArray, sticks: pd.DataFrame) -> tuple[str, list[tuple[str, float]]]:
-    """Return the direction of most sticks, and the sections to draw, as (axis, value): along it, across it, a slice."""
+    """Return the direction of most sticks, and the sections to draw as pairs (axis, number on this axis).
+
+    The sections are up to three lines of this direction and, if more than two lines have sticks, one line across them
+    and a slice. Without sticks, the direction is empty and there are no sections.
+    """
     if not len(sticks):
         return "", []
     direction_of_stick = {number: DIRECTIONS[direction_of(points)] for number, points in sticks.groupby("stick")}

@@ -42,7 +42,11 @@ FAULT = "fault"  # part of the name by which a class of faults is recognised
 
 
 def fault_class(job: "Job", name: str | None = None) -> str:
-    """Return the class of faults: the given one, else that of the last verdict on a stick, else the one named fault."""
+    """Return the name of the class of faults.
+
+    It is `name` if that is given, else the class of the last verdict on a fault stick, else the only class whose name
+    contains "fault"; without such a class ValueError is raised.
+    """
     if name is not None:
         return job.plan.names[job._class(name)]
     plan = job.plan
@@ -70,6 +74,8 @@ def all_sticks(
     ----------
     lines : sequence of int, optional
         Line numbers; all lines by default.
+    threshold : float
+        Likelihood that at least one sample of a stick exceeds.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
 
@@ -95,14 +101,14 @@ def all_sticks(
 
 
 def _kept_picks(job: "Job", threshold: float = THRESHOLD) -> tuple[str, Path]:
-    """Return the cache key and the folder of the sticks that were picked with a threshold."""
+    """Return the cache key and the folder under which the sticks picked with a likelihood threshold are stored."""
     inputs = {"volume": job.plan.volume["digest"], "weights": weights_digest(), "along": DIRECTIONS[job.plan.along]}
     key = job.stages.begin("faults", inputs | {"version": VERSION, "threshold": threshold, "neighbours": NEIGHBOURS})
     return key, job.stages.path("faults", key)
 
 
 def picked_lines(job: "Job") -> list[float]:
-    """Return the numbers of the lines whose sticks are stored."""
+    """Return the numbers of the lines on which fault sticks were picked and stored, with the default threshold."""
     _, folder = _kept_picks(job)
     return [line for line in job.axes[job.plan.along].tolist() if (folder / f"{line}.csv").is_file()]
 
@@ -115,10 +121,10 @@ def sticks_of_class(
     threshold: float = THRESHOLD,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the sticks of a class: accepted sticks, and picked sticks along its labels; joined into surfaces.
+    """Return the fault sticks of a class, joined into surfaces: accepted sticks, and picked sticks on its labels.
 
-    A picked stick is cut to the part along which the labels show the class. Strokes count at once, before the line is
-    labelled again.
+    A picked stick is cut to the parts along which the labels show the class. A stroke counts like a label at once,
+    before the line is labelled again.
 
     Parameters
     ----------
@@ -162,7 +168,9 @@ def judged_sticks(
     threshold: float = THRESHOLD,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the sticks on lines independently of labels; accepted sticks are unchanged, rejected sticks are left out.
+    """Return the fault sticks on lines, joined into surfaces, independently of labels.
+
+    Accepted sticks are returned unchanged; rejected sticks are left out.
 
     Parameters
     ----------
@@ -207,7 +215,9 @@ def accepted_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
 
 
 def rejected_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
-    """Return the rejected sticks of a class, without parts that were later painted over or whose verdict was cleared.
+    """Return the rejected sticks of a class.
+
+    Parts that were later painted over, and sticks whose verdict was cleared, are left out.
 
     Returns
     -------
@@ -218,7 +228,10 @@ def rejected_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
 
 
 def _decided_sticks(job: "Job", name: str, what: str) -> pd.DataFrame:
-    """Return the sticks of a class whose verdict still holds: the accepted ("stroke") or the rejected ("exclude")."""
+    """Return the sticks of a class whose verdict is still in force.
+
+    If `what` is ``stroke``, these are the accepted sticks; if it is ``exclude``, the rejected sticks.
+    """
     plan, dims = job.plan, list(job.volume.dims)
     first, code = plan.firsts[name], plan.classes[name]
     painted, excluded = marked_sections(job, plan)
@@ -241,12 +254,15 @@ def _decided_sticks(job: "Job", name: str, what: str) -> pd.DataFrame:
 
 
 def _numbered(job: "Job", sticks: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return sticks as one table, numbered from 0."""
+    """Return a table of all points of the given sticks, which are numbered from 0 in the column ``stick``."""
     return assembled([stick.assign(stick=0) for stick in sticks], job.volume)
 
 
 def _shown_by_labels(job: "Job", name: str) -> Callable[[int], np.ndarray]:
-    """Return a function that maps the position of a line to a mask (n_traces, n_samples) of samples near a class."""
+    """Return a function: position of a line -> mask of samples on or near the class `name`, (n_traces, n_samples).
+
+    Samples up to two traces away from the class count as near. Strokes count in place of labels.
+    """
     code, labels, (painted, _) = job.classes[name], job.labels["label"], marked_sections(job, job.plan)
     direction = job.plan.along
 
@@ -263,7 +279,10 @@ def _shown_by_labels(job: "Job", name: str) -> Callable[[int], np.ndarray]:
 def _parts(
     job: "Job", sticks: pd.DataFrame, judged: pd.DataFrame, shown: Callable[[int], np.ndarray] | None = None
 ) -> pd.DataFrame:
-    """Return the parts of sticks that follow no judged stick and lie inside the masks that `shown` returns."""
+    """Return the parts of sticks that follow no judged stick and lie inside a mask for each line.
+
+    `shown` returns the mask of the line at a position; if it is None, sticks are not masked.
+    """
     direction = job.plan.along
     along, parts = DIRECTIONS[direction], []
     judged = judged[judged["along"] == along]
@@ -279,7 +298,11 @@ def _parts(
 def _cut(
     job: "Job", points: pd.DataFrame, shown: np.ndarray, others: Sequence[pd.DataFrame] = ()
 ) -> list[pd.DataFrame]:
-    """Return the parts of one stick inside a mask of shape (n_traces, n_samples) and not along another stick."""
+    """Return the parts of one stick that lie inside a mask and do not follow another stick.
+
+    `shown` is the mask, shape (n_traces, n_samples); short gaps in it do not cut the stick. `others` are the other
+    sticks. Parts shorter than the shortest stick are left out.
+    """
     vertical, samples = str(job.volume.dims[2]), job.axes[2]
     every, columns = _course(job, points)
     inside = np.pad(shown[columns, every], BRIDGED)
@@ -327,8 +350,9 @@ def judge_sticks(job: "Job", sticks: pd.DataFrame, what: str, name: str | None =
     Parameters
     ----------
     sticks : DataFrame
-        Sticks to judge, as `sticks_of_class` gives them; change their points to move them.
+        Sticks to judge, as `sticks_of_class` returns them; change their points to move them.
     what : {"accept", "reject", "forget"}
+        The verdict; ``forget`` clears earlier verdicts.
     name : str, optional
         The class; by default the one that `fault_class` finds.
     """
@@ -345,7 +369,7 @@ def extend_stick(job: "Job", stick: pd.DataFrame, place: Sequence[float], name: 
     stick : DataFrame
         Points of one stick, as `sticks_of_class` gives them.
     place : (inline, crossline, time)
-        On the section of the stick.
+        A place on the section of the stick.
     """
     name = fault_class(job, name)
     longer = extended_stick(job, stick, place)
@@ -374,18 +398,21 @@ def extended_stick(job: "Job", stick: pd.DataFrame, place: Sequence[float]) -> p
 
 
 def import_sticks(job: "Job", path: str | Path, name: str = "fault") -> int:
-    """Import the sticks of a file as accepted sticks of a class; return their number."""
+    """Import the fault sticks in a file as accepted sticks of the class `name`; return the number of sticks."""
     return accept_sticks(job, read_sticks(path, job.volume), name)
 
 
 def accept_sticks(job: "Job", sticks: pd.DataFrame, name: str) -> int:
-    """Record sticks as accepted sticks of a class, added if it is missing, as one act; return their number."""
+    """Record sticks as accepted sticks of the class `name`, as one act; return the number of sticks.
+
+    If the job does not have the class, it is added.
+    """
     _decide(job, sticks, name, "accept")
     return int(sticks["stick"].nunique())
 
 
 def _decide(job: "Job", sticks: pd.DataFrame, name: str, what: str) -> None:
-    """Record a verdict along sticks as one act."""
+    """Record a verdict, ``accept``, ``reject`` or ``forget``, on sticks as strokes along them, as one act."""
     entries, first = ([], "erase") if what == "forget" else job._new_class(name)
     for _, points in sticks.groupby("stick"):
         places = points[list(job.volume.dims)].to_numpy(float).tolist()

@@ -1,4 +1,4 @@
-"""The mapper of a job: fitted to points and a subset of the survey, or to retrieved patches, or borrowed from a job."""
+"""Fit the mapper of a job to points and a survey subset, or to retrieved patches, or borrow it from another job."""
 
 import copy
 from collections.abc import Mapping
@@ -43,7 +43,9 @@ def named_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
 
 
 def job_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
-    """Return the mapper of a plan, with the first names of its classes; fit it if none is stored.
+    """Return the mapper of a plan; fit it if none is stored.
+
+    Its classes have the names under which they were first added to the job.
 
     Parameters
     ----------
@@ -83,7 +85,10 @@ def add_background(job: "Job", plan: Plan, **where: Any) -> None:
 
 
 def learns_at_once(job: "Job", plan: Plan) -> bool:
-    """Return whether the mapper learns from a stroke in seconds: by points, with the subset of the survey stored."""
+    """Return whether the mapper learns from a new stroke within seconds.
+
+    This is so for the mapping ``points`` if the random subset of the survey is stored and the mapper is not borrowed.
+    """
     sampled = plan.by_points and (job.stages.path("survey", plan.survey_stage.key) / "sample.npz").is_file()
     return sampled and not plan.label.mapper
 
@@ -97,7 +102,7 @@ def fit(
     memory: int | None = None,
     progress: Any = None,
 ) -> Any:
-    """Fit the mapper of a plan: by points, or by a mapping that learns from the retrieved patches."""
+    """Fit and return the mapper of a plan, which learns from points or from retrieved patches."""
     for path, other in plan.joined:
         if other is None:
             raise ValueError(f"Job {path}, given with --with, does not exist; restore it, or label with '--with none'.")
@@ -125,7 +130,7 @@ def fit(
 
 
 def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> PointMapper:
-    """Fit the mapping that learns from clicks, verdicts and strokes, and from a random subset of the survey."""
+    """Fit the mapping ``points`` to clicks, verdicts, strokes, confirmed lines and a random subset of the survey."""
 
     def read(line: float) -> np.ndarray:
         section: np.ndarray = filled_section(job, plan, plan.along, int(line))[0]
@@ -154,7 +159,7 @@ def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> Poin
 
 
 def evidence(job: "Job", plan: Plan) -> list[Point]:
-    """Return the evidence of a plan as points: clicks, verdicts, and the grid points that strokes cover."""
+    """Return the points that the mapping ``points`` learns from: clicks, verdicts, and grid points under strokes."""
     points = []
     for name, place, kind in plan.clicks:
         positions = position_in(job.axes, place)
@@ -179,10 +184,14 @@ def _painted_points(
     codes: np.ndarray | None,
     excluded: np.ndarray | None,
 ) -> list[Point]:
-    """Return the grid points that strokes cover on a section; a section across the lines gives points on a few lines.
+    """Return the grid points that strokes cover on one section, as points that a mapper learns from.
+
+    A section across the lines gives points on at most eight lines.
 
     Parameters
     ----------
+    names : list of str
+        Class of each code, starting with code 1.
     place : (int, int)
         Direction and position of the section.
     codes, excluded : array or None
@@ -208,7 +217,10 @@ def _painted_points(
 
 
 def weak_patches(job: "Job", plan: Plan, memory: int) -> tuple[Any, ...]:
-    """Return the retrieved patches of a job with classes, painted pixels and weights."""
+    """Return the amplitudes, classes, painted codes and weights of the retrieved and painted patches of a job.
+
+    ValueError is raised if they need more than `memory` bytes.
+    """
     index = job._index(plan)
     weak = retrieved.weak_labels(job, plan)
     classes = np.array(weak.classes, str)
@@ -230,7 +242,10 @@ def weak_patches(job: "Job", plan: Plan, memory: int) -> tuple[Any, ...]:
 
 
 def borrow(job: "Job", source: "Job", progress: Any = None) -> Mapping[str, Any]:
-    """Copy the mapper of another job into this one; return its key, its classes and the index options of its fit."""
+    """Copy the mapper of the job `source` into this job.
+
+    Return a dict: ``mapper``, the cache key of the copy; ``classes``; and ``index``, index options of the job `source`.
+    """
     plan = source.plan
     mapper = named_mapper(source, plan, progress=progress)
     if isinstance(mapper, PointMapper):

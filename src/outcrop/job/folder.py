@@ -49,7 +49,7 @@ WAIT = 10  # s to wait for another program that adds classes
 
 
 class JobFolder:
-    """A job folder: volume, decisions, plan, and in memory the results used last."""
+    """A job folder: its volume, its decisions, its plan, and a cache in memory of the results used last."""
 
     def __init__(self, path: str | Path, volume: Any = None, *, origin: str = "python"):
         self.path = Path(path)
@@ -90,7 +90,7 @@ class JobFolder:
         return f"Job({str(self.path)!r})"
 
     def _held(self, name: str, key: Any, make: Callable[[], Result]) -> Result:
-        """Return the result held in memory under a name; make it again if its key changed."""
+        """Return the result held in memory under a name; if it is missing or its key changed, call `make` for it."""
         with self._lock:
             found = self._memory.get(name)
         if found is None or found[0] != key:
@@ -101,7 +101,7 @@ class JobFolder:
         return result
 
     def _drop(self, name: str) -> None:
-        """Remove the result held under a name."""
+        """Remove the result held in memory under a name, if it exists."""
         with self._lock:
             self._memory.pop(name, None)
 
@@ -115,7 +115,7 @@ class JobFolder:
 
     @property
     def plan(self) -> Plan:
-        """The plan of the present volume and decisions; resolved again only after a change."""
+        """Options, classes, evidence and keys of the present volume and decisions; made again only after a change."""
         state, known = self._readable(self.log.state()), self._known
         codes, joined = self._codes(state), tuple(map(self._joined, state.options.get("label", {}).get("with", ())))
         return self._held("plan", (state, known, codes, joined), lambda: resolve(known, state, codes, joined))
@@ -136,20 +136,23 @@ class JobFolder:
         return self._held("readable state", (state, self.log.line_files.changed()), make)
 
     def _joined(self, path: str) -> Joined:
-        """Return a joined job (from which the mapper learns too) with its plan, None if its folder is missing."""
+        """Return another job, from which the mapper learns too, with its plan (None if the job cannot be opened)."""
         try:
             return Joined(path, self._joined_job(path).plan)
         except (ValueError, OSError):
             return Joined(path, None)
 
     def _joined_job(self, path: str) -> Any:
-        """Return a joined job."""
+        """Return the opened job in the folder `path`, from which the mapper of this job learns too."""
         if path not in self._jobs or not self._jobs[path].path.is_dir():
             self._jobs[path] = type(self)(path)
         return self._jobs[path]
 
     def _codes(self, state: State) -> dict[str, int]:
-        """Return first name -> code of all classes, including removed ones; stored in the folder, and never changed."""
+        """Return class -> code, with the name under which a class was first added; also for removed classes.
+
+        New classes get codes, which are stored in the folder. The code of a class never changes.
+        """
         path, names = self.path / "classes.json", list(state.classes)
         codes: dict[str, int] = self._memory.get("codes", (None, {}))[1]
         if not all(name in codes for name in names):
@@ -173,7 +176,7 @@ class JobFolder:
 
     @property
     def volume(self) -> xr.DataArray:
-        """The volume, opened on first use."""
+        """The seismic volume of the job, opened on first use."""
         with self._lock:
             if self._volume is None:
                 found = reopen(self.path)
@@ -188,7 +191,7 @@ class JobFolder:
 
     @property
     def _known(self) -> dict[str, Any]:
-        """The record of the open volume, else of the volume recorded last in the folder."""
+        """Facts about the open volume, such as digest and shape; if none is open, about the volume recorded last."""
         written = (self.path / "job.toml").stat()
         key = (written.st_mtime_ns, written.st_size, written.st_ino)
         recorded = self._held("known", key, lambda: known_volume(self.path))
@@ -198,7 +201,7 @@ class JobFolder:
         return compared[1]
 
     def _check_volume(self, *, most: int | None = None, progress: Progress | None = None) -> str:
-        """Compare the volume with its samples as read before; if they changed, earlier results become stale.
+        """Check whether the samples of the volume changed since they were read; if so, earlier results become stale.
 
         A file with the same size and time counts as unchanged. In any other file, evenly spaced blocks and all lines
         that were read before are compared; in an array in memory, all samples.
@@ -206,14 +209,14 @@ class JobFolder:
         Parameters
         ----------
         most : int, optional
-            Maximum number of bytes to read.
+            Maximum number of bytes to read; by default no limit.
         progress : callable, optional
             Called as ``progress(what, done, total)``.
 
         Returns
         -------
         str
-            A sentence about a volume that could not be compared, else empty.
+            A sentence for the user if the volume could not be compared, otherwise an empty text.
         """
         before = self._known
         if not before["source"]:
@@ -230,7 +233,7 @@ class JobFolder:
         return "" if stamp in ("", before.get("stamp")) else self._check_file(place, before, most, progress)
 
     def _check_array(self, before: dict[str, Any], most: int | None) -> None:
-        """Record an array that was changed in place as a new volume."""
+        """Record the array of this job as a new volume if its samples were changed in place."""
         if self._glance is None or self._volume is None:
             return
         now = glance(self._volume)
@@ -239,7 +242,10 @@ class JobFolder:
             self._note_changed(before)
 
     def _check_file(self, place: str, before: dict[str, Any], most: int | None, progress: Progress | None) -> str:
-        """Compare a file with another size or time; return a sentence if that would need more than `most` bytes."""
+        """Compare the samples of a file whose size or time changed with the samples that were read before.
+
+        Return a sentence for the user if the comparison would need more than `most` bytes, otherwise an empty text.
+        """
         now = open_volume(place, **before["options"])
         taken = take_volume(self.path, now)
         compared = compare_lines(self.path, taken, now, most=most, progress=progress)
@@ -261,7 +267,7 @@ class JobFolder:
         return ""
 
     def _note_changed(self, before: dict[str, Any]) -> None:
-        """Add a note if the volume is another one than `before`."""
+        """Add a note if the samples of the volume differ from those recorded in `before`."""
         if self._known["digest"] != before["digest"]:
             about = before["source"] or "The array"
             self._note(f"{about} changed since it was read: results of its earlier samples are kept, but are stale.")
@@ -327,7 +333,7 @@ def _read_json(path: Path) -> dict[str, int]:
 
 
 def _with_codes(codes: dict[str, int], names: list[str]) -> dict[str, int]:
-    """Return codes with the next free code for every new name."""
+    """Return a copy of class -> code in which every name that has no code gets the next free code."""
     codes = dict(codes)
     for name in names:
         if name not in codes:

@@ -59,14 +59,15 @@ def direction_agreement(job: "Job", plan: Plan, cross: Plan) -> dict[str, float]
 
 
 def can_fuse(job: "Job") -> bool:
-    """Return whether the lines of the other direction are as wide as a patch."""
+    """Return whether the lines of the other direction are at least as wide as a patch, so that they can be labelled."""
     return bool(job.volume.shape[job.plan.along] >= job.plan.size[1])
 
 
 def voted_labels(job: "Job", plans: Sequence[Plan], one_sided: Mapping[str, float] | None = None) -> xr.Dataset:
-    """Return lazy labels from the votes of one or two plans (one per direction), on the lines labelled with the first.
+    """Return labels, read lazily, from the votes of one plan, or of two plans with different line directions.
 
-    For classes in `one_sided` only the votes of the first plan count; they replace those of the second.
+    Only lines that are labelled under the first plan have labels. For classes in `one_sided` (class -> agreement of the
+    directions) only the votes of the first plan count; they replace those of the second.
     """
     views = [label_view(job, plan)[0] for plan in plans]
     dataset = label_dataset(job, plans[0])
@@ -79,10 +80,11 @@ def voted_labels(job: "Job", plans: Sequence[Plan], one_sided: Mapping[str, floa
 
 
 def _decided(views: Sequence[Labels], one_sided: Sequence[int], key: Any) -> np.ndarray:
-    """Return label, confidence and margin of a block; with two views, votes of the eight surrounding traces are added.
+    """Return label, confidence and margin of a block, uint8, shape (3, n_inlines, n_crosslines, n_samples).
 
-    A view holds the labels of one direction. A class without votes at a sample gets none from the surrounding traces,
-    so that strokes keep their effect.
+    The margin is the difference of the two highest shares of votes. Each of `views` holds the labels of one direction.
+    With two views, their votes are added, and also the votes of the eight surrounding traces. A class without votes at
+    a sample gets none from the surrounding traces, so that strokes keep their effect.
     """
     rows, columns, samples = (np.arange(n)[part] for n, part in zip(views[0].shape, key, strict=True))
     reach = int(len(views) > 1)
@@ -106,13 +108,16 @@ def _decided(views: Sequence[Labels], one_sided: Sequence[int], key: Any) -> np.
 
 
 def _with_neighbours(places: np.ndarray, n: int, reach: int) -> np.ndarray:
-    """Return positions on an axis of length n with their neighbours up to a reach, ascending."""
+    """Return all positions on an axis of length `n` that are at most `reach` steps from one of `places`, sorted."""
     near = places[:, None] + np.arange(-reach, reach + 1)
     return np.unique(near[(near >= 0) & (near < n)])
 
 
 def _sum_around(total: np.ndarray, axis: int, near: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the sum of an array over each place and its two neighbours; `near` holds its positions along `axis`."""
+    """Return the sum of the array `total` over each position in `places` and its two neighbours along one axis.
+
+    `near` holds the positions that `total` has along this axis.
+    """
     out = np.take(total, np.searchsorted(near, places), axis)
     for step in (-1, 1):
         inside = np.isin(places + step, near)

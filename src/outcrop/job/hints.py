@@ -51,7 +51,7 @@ def look_alikes(plan: Plan, mapper: Any) -> list[str]:
 
 
 def background_advice(plan: Plan, mapper: Any) -> list[str]:
-    """Return advice about a missing background class, in a list that is empty if no background is needed."""
+    """Return a list with advice to add a background class; the list is empty if no background is needed."""
     names = [plan.names.get(str(name), str(name)) for name in mapper.classes_]
     open_ended = isinstance(mapper, PointMapper) and mapper.background is None and not mapper.layered_
     return [without_background(names)] if len(names) == 1 or open_ended else []
@@ -98,12 +98,13 @@ def advice(plan: Plan, mapper: Any, view: Labels, lines: Sequence[int], axis: np
     ----------
     plan : Plan
     mapper : mapper
-        From `job_mapper`.
+        The mapper that made the labels, as from `job_mapper`.
     view : Labels
+        The labels.
     lines : sequence of int
-        Positions; a few of them are examined.
+        Positions of the lines; at most five lines are examined.
     axis : array
-        Numbers of the lines.
+        Line number of each position.
     """
     background = background_advice(plan, mapper)
     if len(mapper.classes_) == 1:

@@ -1,8 +1,9 @@
 """Decisions imported from other jobs: their order, and which entries are in force.
 
-An imported file is copied into the job, and each of its entries lists the file in ``import``; an import of an import
-lists both files. The job that imports it writes an entry ``import`` with the time; undoing that entry
-removes the whole file. Entries of one file change each other as in their own job; they change no other entries.
+An imported file is copied into the job, and the field ``import`` of each of its entries names the file. An entry that
+was imported twice, from job to job, names both files; this list is the scope of the entry. For each import, the job
+also writes an entry of kind ``import`` with the time; undoing that entry removes all entries of the file. Entries of
+one file change each other as in their own job; they change no other entries.
 """
 
 from collections import Counter
@@ -21,12 +22,12 @@ CHANGES = ("rename", "remove class", "move", "remove", "forget", "unconfirm", "u
 
 
 def scope(entry: Entry) -> Scope:
-    """Return the files through which an entry was imported, the last import first; empty for entries of this job."""
+    """Return the names of the files through which an entry was imported, the last import first; () for own entries."""
     return tuple(entry.get("import", ()))
 
 
 def entries_in_force(entries: Sequence[Entry]) -> set[tuple[Scope, str]]:
-    """Return (scope, id) of the entries that were not undone and whose imported files were not removed.
+    """Return (scope, id) of the entries in force: they were not undone, and neither was the import of their files.
 
     Examples
     --------
@@ -49,7 +50,7 @@ def entries_in_force(entries: Sequence[Entry]) -> set[tuple[Scope, str]]:
 
 
 def prefixes(path: Scope) -> list[Scope]:
-    """Return the non-empty prefixes of a scope, the shortest first."""
+    """Return the non-empty prefixes of a scope, the shortest first; each of them names one import."""
     return [path[:end] for end in range(1, len(path) + 1)]
 
 

@@ -14,7 +14,7 @@ Place = Sequence[float]
 
 
 def class_name(text: Any) -> str:
-    """Return a class name with spaces in place of hyphens and underscores.
+    """Return a class name with spaces in place of hyphens and underscores; raise ValueError if it is not valid.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def class_name(text: Any) -> str:
 
 
 def name_problem(name: str) -> str:
-    """Return the reason why a class name is not valid, "" if it is valid.
+    """Return the reason why a class name is not valid, or an empty text if it is valid.
 
     Examples
     --------
@@ -49,14 +49,14 @@ def name_problem(name: str) -> str:
 
 
 def check_colour(text: str) -> str:
-    """Return a colour in lower case; refuse any text but #rrggbb."""
+    """Return a colour #rrggbb in lower case; raise ValueError for any other text."""
     if not re.fullmatch(r"#[0-9a-fA-F]{6}", str(text)):
         raise ValueError(f"Colour {str(text)[:20]!r} is not valid; write it as #rrggbb.")
     return str(text).lower()
 
 
 def pack(picture: np.ndarray) -> str:
-    """Return a picture as text, for an entry of the decisions."""
+    """Return a picture (an array) as base64 text, in which form a decision stores it."""
     out = io.BytesIO()
     np.save(out, picture, allow_pickle=False)
     return base64.b64encode(out.getvalue()).decode()
@@ -69,7 +69,7 @@ def unpack(text: str) -> np.ndarray:
 
 
 def row_list(rows: Any) -> list[int]:
-    """Return row numbers as a list of int."""
+    """Return numbers of patches in the index (rows) as a list of int; raise ValueError for other values."""
     found = np.atleast_1d(np.asarray(rows))
     if found.dtype.kind not in "iu" or found.ndim != 1:
         raise ValueError(f"Rows are {rows!r}; give whole numbers from the column 'row' of the retrieved table.")

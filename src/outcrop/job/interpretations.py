@@ -53,7 +53,7 @@ def read_interpretation(path: str | Path, volume: xr.DataArray) -> tuple[str, pd
 
 
 def import_strokes(job: "Job", path: str | Path, name: str) -> int:
-    """Import the sticks of a file as accepted sticks of a class, or a horizon as strokes; return their number."""
+    """Import fault sticks as accepted sticks of a class, or a horizon as strokes; return how many were recorded."""
     kind, table = read_interpretation(path, job.volume)
     if kind == "sticks":
         return accept_sticks(job, table, name)
@@ -68,7 +68,7 @@ def import_strokes(job: "Job", path: str | Path, name: str) -> int:
 
 
 def import_exemplars(job: "Job", path: str | Path, name: str, *, count: int = EXEMPLARS) -> list[list[float]]:
-    """Place exemplars of a class on the longest sticks of a file, or along its horizon, as one act.
+    """Place exemplars of a class on the longest fault sticks in a file, or along the horizon in it, as one act.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def import_exemplars(job: "Job", path: str | Path, name: str, *, count: int = EX
 
 
 def _stick_middles(job: "Job", sticks: pd.DataFrame) -> list[list[float]]:
-    """Return the middles of the sticks on lines of the index direction, the longest stick first."""
+    """Return the middle (inline, crossline, time) of each stick on the lines of the job, the longest stick first."""
     vertical, ordered = job.volume.dims[2], []
     for _, points in sticks.groupby("stick"):
         if direction_of(points) == job.plan.along:
@@ -123,7 +123,7 @@ def _spread(horizon: pd.DataFrame, count: int) -> Iterator[list[float]]:
 def score_interpretation(
     job: "Job", path: str | Path, name: str | None = None, *, lines: Sequence[float] | None = None
 ) -> dict[str, Any]:
-    """Return scores of a job against sticks or a horizon of an interpreter.
+    """Score the fault sticks or the top of a geobody of a job against an interpreter's sticks or horizon.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def label_lines(
     job: "Job", plan: Plan, lines: Sequence[int] | None = None, *, workers: int | None = None, **where: Any
 ) -> list[int]:
-    """Compute the votes of a plan that are not stored yet; return the positions of the requested lines.
+    """Compute and store the votes of lines that have none for a plan; return the positions of all requested lines.
 
     Parameters
     ----------
@@ -71,7 +71,10 @@ def label_lines(
 
 
 def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> list[int]:
-    """Return the positions of lines given by their numbers; by default all lines that can be labelled."""
+    """Return the positions of lines given by their numbers; by default all lines that can be labelled.
+
+    `able` are the positions of the lines that can be labelled; ValueError is raised for any other line.
+    """
     axis, name, able = job.axes[plan.along], DIRECTIONS[plan.along], sorted(able)
     if lines is None:
         return able
@@ -89,7 +92,7 @@ def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> l
 
 
 def line_numbers(lines: Any, along: str) -> list[Any]:
-    """Return the numbers of lines as a list; anything else is refused."""
+    """Return line numbers as a list; raise ValueError if `lines` are not numbers."""
     try:
         found = [lines] if np.isscalar(lines) else list(lines)
     except TypeError:
@@ -100,7 +103,7 @@ def line_numbers(lines: Any, along: str) -> list[Any]:
 
 
 def vote_store(job: "Job", plan: Plan, key: str, mapper: Any) -> VoteStore:
-    """Return the store of votes under a cache key; a damaged store is renamed and an empty one is made."""
+    """Return the store of votes under a cache key; a missing store is made, a damaged one is renamed and replaced."""
     folder = job.stages.path("votes", key)
     lines, traces, samples = (plan.volume["shape"][axis] for axis in (plan.along, 1 - plan.along, 2))
     classes = [str(name) for name in mapper.classes_]
@@ -113,7 +116,7 @@ def vote_store(job: "Job", plan: Plan, key: str, mapper: Any) -> VoteStore:
 
 
 def vote_keys(job: "Job", plan: Plan) -> dict[int, str]:
-    """Return, by position of a labelled line, the cache key of its votes: that of the plan, else of older votes."""
+    """Return line position -> cache key of the votes on the line: those of the plan, else the newest older votes."""
     stages, current = job.stages, plan.keys["votes"]
     written = [words for words in stages.journal("votes") if len(words) == 2 and words[1].isdigit()]
     keys = {key for key, _ in written if _same_lines(job, plan, key)}
@@ -131,9 +134,10 @@ def _same_lines(job: "Job", plan: Plan, key: str) -> bool:
 
 
 def labelled_lines(job: "Job", plan: Plan) -> dict[int, bool]:
-    """Return, by position of a labelled line, whether it is stale: its votes have another cache key than the plan.
+    """Return line position -> whether the line is stale, for all labelled lines.
 
-    A confirmed line counts as labelled; it is stale only if it also has stale votes at samples that are not confirmed.
+    A line is stale if its votes were computed under another cache key than that of the plan. A confirmed line counts as
+    labelled; it is stale only if it also has stale votes at samples that are not confirmed.
     """
     confirmed = None
     with contextlib.suppress(ValueError, OSError):  # the volume is missing
@@ -142,7 +146,10 @@ def labelled_lines(job: "Job", plan: Plan) -> dict[int, bool]:
 
 
 def _stale_lines(job: "Job", plan: Plan, sources: dict[int, str], confirmed: Confirmed | None) -> dict[int, bool]:
-    """Return whether each labelled or confirmed line is stale, from the cache key of the votes of each line."""
+    """Return line position -> whether the line is stale, for all labelled and confirmed lines.
+
+    `sources` maps the position of a line to the cache key of its votes.
+    """
     current = plan.keys["votes"]
     stale = {line: key != current for line, key in sources.items()}
     held: dict[Any, VoteStore] = job._held("stores", None, dict)
@@ -174,7 +181,10 @@ def label_view(job: "Job", plan: Plan) -> tuple[Labels, set[int]]:
 
 
 def _opened(folder: Any, held: dict[Any, VoteStore]) -> tuple[VoteStore | None, set[int]]:
-    """Return a store of votes and the positions of its finished lines; None and no line if damaged or missing."""
+    """Return a store of votes and the positions of its finished lines; (None, empty set) if damaged or missing.
+
+    `held` keeps stores that were opened before.
+    """
     try:
         if not (folder / "votes.zarr").is_dir():
             return None, set()
@@ -198,13 +208,13 @@ def corrections(job: "Job", plan: Plan) -> Corrections:
 
 
 def judged_shift(plan: Plan) -> float:
-    """Return the shift of the logit of confidence, estimated from the answers to audits of samples."""
+    """Return a correction of confidence, added to its logit, estimated from the answers to audits of samples."""
     judged = [one for one in plan.state.audits if "confidence" in one and one["answer"] != "unknown"]
     return confidence_shift([one["confidence"] for one in judged], [one["answer"] == "yes" for one in judged])
 
 
 def label_dataset(job: "Job", plan: Plan) -> xr.Dataset:
-    """Return the labels of the survey as a lazy Dataset: ``label``, ``confidence`` and ``stale``."""
+    """Return the labels of the survey as a Dataset that is read lazily: ``label``, ``confidence`` and ``stale``."""
     view, stale = label_view(job, plan)
     volume = job.volume
     attrs = {
@@ -221,7 +231,10 @@ def label_dataset(job: "Job", plan: Plan) -> xr.Dataset:
 
 
 def class_names(plan: Plan, view: Labels) -> list[str]:
-    """Return the class names in the order of their codes, up to the last code in use or shown."""
+    """Return the class names in the order of their codes: code i + 1 belongs to the i-th name (from 0).
+
+    A code that belongs to no class of the job or of the labels gets the name ``class CODE``.
+    """
     shown = {name for store in set(view.stores.values()) for name in store.classes}
     last = max((code for name, code in plan.codes.items() if name in plan.names or name in shown), default=0)
     used = {name for name in plan.codes if name in plan.names or name in shown}
@@ -230,13 +243,13 @@ def class_names(plan: Plan, view: Labels) -> list[str]:
 
 
 def vote_folders(*views: Labels) -> list[str]:
-    """Return the keys of the votes that labels are read from."""
+    """Return the cache keys, sorted, of all stored votes from which the given labels are decided."""
     stores = [store for view in views for store in view.stores.values()]
     return sorted({store.folder.name for store in stores if isinstance(store, VoteStore)})
 
 
 def provenance(job: "Job", plan: Plan, view: Labels, stale: set[int]) -> dict[str, Any]:
-    """Return the provenance of labels: versions, keys, confirmed files and stale lines."""
+    """Return the provenance of labels as a dict: version, cache keys, files of confirmed lines, and stale lines."""
     mapper = plan.mapper_key
     return {
         "version": outcrop.__version__,

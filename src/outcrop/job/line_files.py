@@ -17,7 +17,7 @@ REMEDY = (
 
 
 class LineLabels(NamedTuple):
-    """Labels of one line in survey coordinates."""
+    """Labels of one line, with the trace numbers and the times or depths of its samples."""
 
     classes: list[str]  # code i + 1 is classes[i]
     traces: np.ndarray  # numbers of the crossing lines, shape (n_traces,)
@@ -46,7 +46,7 @@ class LineFiles:
         self._checked: dict[str, tuple[tuple[int, int] | None, str]] = {}  # name -> stamp of the file, and its problem
 
     def path(self, name: str) -> Path:
-        """Return the path of a file."""
+        """Return the path of the file with the given name, which has no suffix."""
         return self.folder / f"{name}.npz"
 
     def write(self, labels: LineLabels) -> str:
@@ -58,7 +58,7 @@ class LineFiles:
         return self.put(out.getvalue())
 
     def put(self, data: bytes) -> str:
-        """Store the bytes of a file if it is missing or damaged, and return its name."""
+        """Write bytes to the file named by their digest, if it is missing or damaged; return the name of the file."""
         name = hashlib.sha256(data).hexdigest()[:32]
         if self.get(name) is None:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class LineFiles:
         return name
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of a file, None if it is missing or damaged."""
+        """Return the bytes of the file with the given name; None if it is missing or damaged."""
         try:
             data = self.path(name).read_bytes()
         except OSError:
@@ -82,7 +82,10 @@ class LineFiles:
             return _labels(self.get(name))
 
     def problem(self, name: str) -> str:
-        """Return the problem with a file, "" if it has none; an unchanged file is not read again."""
+        """Return a sentence on why a file cannot be read, or an empty text if it can be read.
+
+        A file that was checked before is read again only if it changed.
+        """
         try:
             about = self.path(name).stat()
             stamp = about.st_size, about.st_mtime_ns
@@ -97,12 +100,12 @@ class LineFiles:
         return self._checked[name][1]
 
     def changed(self) -> int:
-        """Return the time when a file was last added or removed, in ns."""
+        """Return the time, in ns, when a file was last added or removed; 0 if the folder does not exist."""
         return self.folder.stat().st_mtime_ns if self.folder.is_dir() else 0
 
 
 def _labels(data: bytes | None) -> LineLabels:
-    """Return the labels in the bytes of a file, checked."""
+    """Return the labels in the bytes of a file; raise ValueError if the bytes are None or the labels not valid."""
     if data is None:
         raise ValueError("its bytes do not match the digest in its name")
     with np.load(io.BytesIO(data), allow_pickle=False) as stored:

@@ -29,7 +29,7 @@ Count = int | str | dict[str, int | str]
 
 @dataclass(frozen=True)
 class Options:
-    """Options of one stage."""
+    """Options of one stage of the computation, such as the index; base class of the options of each stage."""
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
@@ -61,7 +61,7 @@ class IndexOptions(Options):
     Parameters
     ----------
     size : int or (int, int), optional
-        Height in samples and width in traces; 99, or less if the volume is smaller.
+        Height in samples and width in traces of a patch; by default 99, or less if the volume is smaller.
     step : int or (int, int), optional
         Samples and traces from one patch to the next; by default chosen by the size of the survey.
     every, along, area, between, sample, gain, clip, seed
@@ -69,7 +69,7 @@ class IndexOptions(Options):
     measure : str
         ``encoder``, or ``curvelet-svd`` as in the paper.
     truncate, finest : bool
-        Options of ``curvelet-svd``.
+        Only for ``curvelet-svd``; see `outcrop.MEASURES`.
 
     Examples
     --------
@@ -138,7 +138,10 @@ class IndexOptions(Options):
         return replace(found, step=step)
 
     def patch_count(self, shape: tuple[int, int, int], step: tuple[int, int] | None = None) -> int:
-        """Return the approximate number of patches of an index; missing traces and the area are ignored."""
+        """Return the number of patches of an index on a survey of the given shape, as if all traces were present.
+
+        The area of interest is ignored. `step` replaces the step of these options.
+        """
         (height, width), step = _pair(self.size), step or _pair(self.step)
         total = 0
         for direction in (0, 1) if self.along == "both" else (int(self.along == "crossline"),):
@@ -151,7 +154,7 @@ class IndexOptions(Options):
         return total
 
     def grid(self, volume: xr.DataArray) -> PatchGrid:
-        """Return the grid of the patches in a volume; refuse patches that do not fit into it."""
+        """Return the grid of the patches in a volume; raise ValueError if the patches do not fit into it."""
         lines, traces, samples = map(len, area_positions(volume, self.area or {}))
         across = {"inline": traces, "crossline": lines}.get(self.along, min(lines, traces))
         height, width = _pair(self.size)
@@ -178,12 +181,12 @@ class IndexOptions(Options):
 
 @dataclass(frozen=True)
 class RetrievalOptions(Options):
-    """Options of retrieval: the numbers of patches.
+    """Options of retrieval: how many patches are retrieved for each class.
 
     Parameters
     ----------
     count : int, "auto" or dict
-        Number of patches of every class, or class -> number; ``auto``: see `auto_count`.
+        Number of patches of every class, or class -> number; for ``auto`` see `auto_count`.
     per_exemplar : bool
         Divide the number of patches of a class evenly among its exemplars.
     """
@@ -208,12 +211,13 @@ class LabelOptions(Options):
     mapping : str
         ``points``, or a name of `outcrop.MAPPERS`.
     seed : int
+        Seed of all random numbers of the mapping.
     step : int, optional
         Samples and traces between patches, for mappings that need patches of one size; a third of the patch by default.
     with_jobs : tuple of str
         Folders of jobs on the same volume from which the mapper learns too.
     mapper : str, optional
-        Key of a mapper that was borrowed from another job.
+        Cache key of a mapper that was borrowed from another job.
     min_confidence, max_error : float, optional
         Minimum confidence of a label, or maximum expected share of wrong labels; all other samples are uncertain.
     """
@@ -239,8 +243,8 @@ class LabelOptions(Options):
                 raise ValueError(f"{name} is {value}; choose a value between 0 and 1.")
         if self.max_error is not None and (self.min_confidence is not None or not 0 < self.max_error < 1):
             raise ValueError(
-                f"max_error is {self.max_error}; choose a value between 0 and 1, without min_confidence; "
-                "min_confidence 0 without max_error removes the limit."
+                f"max_error is {self.max_error}; choose a value above 0 and below 1, and do not give min_confidence too"
+                "; to remove both limits, give only min_confidence 0."
             )
         object.__setattr__(self, "with_jobs", tuple(map(str, self.with_jobs)))
 

@@ -39,6 +39,7 @@ def image_axes(
     images : dict
         (row, column) -> image with values in [0, 1].
     columns : int
+        Number of columns of the grid.
     size : (float, float)
         Width and height of a cell in inches.
     """
@@ -52,7 +53,10 @@ def image_axes(
 
 
 def draw_retrieval(job: "Job", weak: WeakLabels, folder: Path | None = None) -> None:
-    """Save a gallery, the similarity curves and the section with the most retrieved patches."""
+    """Save pictures of retrieved patches: a gallery, similarity curves, and the section with the most patches.
+
+    They are saved in the folder of the job if `folder` is not given.
+    """
     folder = folder or job.path
     grid = job._grid(job.plan)
     picks = weak.picks(10)
@@ -67,7 +71,10 @@ def draw_retrieval(job: "Job", weak: WeakLabels, folder: Path | None = None) -> 
 def draw_labels(
     job: "Job", line: float, *, truth: Any = None, name: str = "labels.png", labels: xr.Dataset | None = None
 ) -> None:
-    """Save a picture of one labelled line in the folder of a job, with the labels of the job or the given labels."""
+    """Save a picture of the labels on one line in the folder of a job.
+
+    `line` is the number of the line. `labels` replace the labels of the job; `truth` is drawn for comparison.
+    """
     place = {DIRECTIONS[job.plan.along]: line}
     labels = (job.labels if labels is None else labels).assign_attrs(colours=job.palette)
     figure = plots.labelled_section(job.volume.sel(place), labels.sel(place), truth=truth)

@@ -52,7 +52,7 @@ class Plan:
     state : State
         Classes, exemplars, verdicts, strokes and audits in force: the evidence.
     codes : dict
-        First name of a class -> its code, including removed classes.
+        Class, under the name with which it was first added (its first name) -> code; also removed classes.
     index : IndexOptions
         Options of the index, with the size and the step fitted to the survey.
     survey : IndexOptions or None
@@ -60,8 +60,9 @@ class Plan:
     retrieval : RetrievalOptions
     label : LabelOptions
     joined : tuple of Joined
+        Other jobs from which the mapper learns too.
     across : bool
-        Label the lines across those of the index.
+        If True, the lines across those of the index are labelled.
     """
 
     volume: Mapping[str, Any]
@@ -78,7 +79,10 @@ class Plan:
 
     @cached_property
     def background(self) -> str | None:
-        """First name of the background, the class that may appear in any patch; None without a background."""
+        """First name of the background, the class that may appear in any patch; None without a background.
+
+        The first name of a class is the name under which it was added.
+        """
         return background_of(self.state)
 
     @property
@@ -88,29 +92,29 @@ class Plan:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Present name of every class in use by its first name."""
+        """First name (under which a class was added) -> present name, for all classes in use."""
         return {first: facts["name"] for first, facts in self.state.classes.items()}
 
     @cached_property
     def firsts(self) -> dict[str, str]:
-        """First name of every class in use by its present name."""
+        """Present name -> first name (under which a class was added), for all classes in use."""
         return {name: first for first, name in self.names.items()}
 
     @cached_property
     def classes(self) -> dict[str, int]:
-        """Code of every class in use by its present name."""
+        """Present name -> code, for all classes in use."""
         return {name: self.codes[first] for first, name in self.names.items()}
 
     # ---- evidence ---------------------------------------------------------------------------------------------------
 
     @cached_property
     def queries(self) -> dict[str, list[Exemplar]]:
-        """Exemplars of every class by its first name; for a class without exemplars, its accepted patches."""
+        """First name of a class -> its exemplars, for which the index is searched; if it has none, accepted patches."""
         return self.state.queries()
 
     @cached_property
     def verdicts(self) -> dict[str, dict[str, list[list[Any]]]]:
-        """Lists of [inline, crossline, time, direction] of accepted and of rejected patches, by class."""
+        """``accepted`` or ``rejected`` -> class -> patches as lists [inline, crossline, time, direction]."""
         found: dict[str, dict[str, list[list[Any]]]] = {"accepted": {}, "rejected": {}}
         for one in sorted(self.state.verdicts, key=lambda one: (one.place, one.along)):
             if one.name in self.queries:
@@ -145,7 +149,11 @@ class Plan:
 
     @cached_property
     def confirmed(self) -> list[Any]:
-        """Confirmed lines as inputs of keys: files, classes removed later, strokes and exemplars that win over them."""
+        """One list for each confirmed line, from which cache keys are made.
+
+        It has the direction, the number and the file of the line, the classes that were removed later, and the strokes
+        and exemplars that change the labels of the line.
+        """
         exemplars = [(one.id, one.scope, [one.name, one.place]) for one in self.state.exemplars if one.place]
         strokes = [(one["id"], scope(one), [one.get("what"), learnt(one)]) for one in self.state.strokes]
         return [
@@ -295,7 +303,7 @@ def resolve(volume: Mapping[str, Any], state: State, codes: Mapping[str, int], j
         From `known_volume`.
     state : State
     codes : dict
-        First name of a class -> its code.
+        Class, under the name with which it was first added -> its code.
     joined : sequence of Joined
         Jobs from which the mapper learns too.
     """
@@ -315,7 +323,7 @@ def resolve(volume: Mapping[str, Any], state: State, codes: Mapping[str, int], j
 
 
 def chosen_options(state: State) -> Chosen:
-    """Return the options that a person chose, as a state holds them."""
+    """Return the options that a person chose, without automatic values, from the state of a job."""
     chosen = state.options
     label = dict(chosen.get("label", {}))
     label["with_jobs"] = label.pop("with", ())
@@ -329,7 +337,7 @@ def chosen_options(state: State) -> Chosen:
 
 
 def option_values(index: IndexOptions, retrieval: RetrievalOptions, label: LabelOptions) -> dict[str, Any]:
-    """Return options as values of ``set`` decisions; None stands for the default."""
+    """Return option name -> value, in the form that decisions of kind ``set`` store; None stands for the default."""
     kept = label.changed()
     limits = {name: kept.pop(name) for name in ("min_confidence", "max_error") if name in kept}
     if "with_jobs" in kept:

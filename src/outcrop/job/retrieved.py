@@ -1,4 +1,4 @@
-"""The retrieved patches of a plan, stored as arrays under its key."""
+"""Search for the patches that a plan retrieves, and store them as arrays under their cache key."""
 
 import contextlib
 import json
@@ -42,7 +42,10 @@ def weak_labels(job: "Job", plan: Plan, *, device: str | None = None) -> WeakLab
 
 
 def _convert(job: "Job", key: str, grid: PatchGrid) -> None:
-    """Convert a CSV table of version 0.2 to arrays; skip a damaged one, so that the search is repeated."""
+    """Convert retrieved patches that version 0.2 stored as a CSV table to arrays.
+
+    A damaged table is skipped, and the search is repeated later.
+    """
     folder = job.stages.path("retrieved", key)
     if (folder / ARRAYS).exists() or not (folder / "table.csv").is_file():
         return
@@ -63,7 +66,7 @@ def kept(job: "Job", plan: Plan) -> WeakLabels | None:
 
 
 def newest(job: "Job", plan: Plan) -> tuple[str, WeakLabels] | None:
-    """Return key and patches of the last search, even if decisions changed since; None if no search can be read."""
+    """Return cache key and patches of the last search, even if decisions changed since; None if none can be read."""
     for key, *_ in reversed(job.stages.journal("retrieved")):
         index = job.stages.facts("retrieved", key).get("inputs", {}).get("index", "")
         given = job.stages.facts("index", index).get("inputs")
@@ -78,7 +81,10 @@ def newest(job: "Job", plan: Plan) -> tuple[str, WeakLabels] | None:
 
 
 def earlier(job: "Job", plan: Plan) -> pd.DataFrame | None:
-    """Return the patches of earlier searches in the same index as one table, the latest first, indexed by `row`."""
+    """Return the patches of earlier searches in the same index as one table, indexed by ``row``, the latest first.
+
+    None is returned if no earlier search is stored.
+    """
     grid = job._index(plan).grid
     keys = dict.fromkeys(key for key, *_ in reversed(job.stages.journal("retrieved")))
     inputs = {key: job.stages.facts("retrieved", key).get("inputs", {}) for key in keys}
@@ -88,7 +94,7 @@ def earlier(job: "Job", plan: Plan) -> pd.DataFrame | None:
 
 
 def _read(job: "Job", key: str, grid: PatchGrid, plan: Plan) -> WeakLabels | None:
-    """Return the stored patches of a key with present class names; None if they are missing or damaged."""
+    """Return the patches stored under a cache key, with present class names; None if they are missing or damaged."""
     _convert(job, key, grid)
     path = job.stages.path("retrieved", key) / ARRAYS
     try:
@@ -98,7 +104,10 @@ def _read(job: "Job", key: str, grid: PatchGrid, plan: Plan) -> WeakLabels | Non
 
 
 def search(job: "Job", plan: Plan, index: Index, device: str | None) -> WeakLabels:
-    """Search the index for the exemplars of a plan; return patches with the first names of their classes."""
+    """Search the index for patches like the exemplars of a plan, and return them.
+
+    The classes of the patches have the names under which they were first added.
+    """
     exemplars = fitting_exemplars(index.grid, plan)
     if not exemplars:
         raise ValueError("No exemplar has its whole patch inside the volume; move one, or choose a smaller size.")
@@ -126,7 +135,7 @@ def _bounded(count: int | str, most: int) -> int | str:
 
 
 def fitting_exemplars(grid: PatchGrid, plan: Plan) -> dict[str, list[Any]]:
-    """Return, by class, the exemplars whose patch lies inside the volume, in the form for `outcrop.retrieve`."""
+    """Return class -> exemplars whose patch lies inside the volume, in the form that `outcrop.retrieve` takes."""
     found = {name: [one.patch for one in some if fits(grid, one)] for name, some in plan.queries.items()}
     return {name: some for name, some in found.items() if some}
 
@@ -165,7 +174,7 @@ def warnings(weak: WeakLabels, usable: int) -> list[str]:
 
 
 def exemplars_outside(job: "Job") -> list[str]:
-    """Return a warning about exemplars outside the volume, in a list that is empty if all lie inside."""
+    """Return a list with a warning about exemplars outside the volume; the list is empty if all lie inside."""
     exemplars, grid = job.plan.state.exemplars, job.grid()
     outside = sum(not fits(grid, one) for one in exemplars)
     words = counted(outside, "exemplars", "lie")
@@ -178,7 +187,7 @@ def is_stored(folder: Path) -> bool:
 
 
 def class_counts(folder: Path) -> dict[str, int]:
-    """Return the number of patches of every class in a stage; empty if it cannot be read."""
+    """Return class -> number of retrieved patches stored in a folder; empty if they cannot be read."""
     try:
         if (folder / ARRAYS).is_file():
             with np.load(folder / ARRAYS, allow_pickle=False) as arrays:

@@ -113,7 +113,10 @@ def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None 
 
 
 def by_look(mapper: Any) -> Any:
-    """Return a mapper that ignores the positions of its points; it still knows whether the survey is layered."""
+    """Return a copy of a mapper by points that ignores positions, so that only the look of a sample counts.
+
+    It still treats the survey as layered or not. Other mappers are returned unchanged.
+    """
     if not isinstance(mapper, PointMapper):
         return mapper
     plain = copy.copy(mapper)
@@ -123,7 +126,10 @@ def by_look(mapper: Any) -> Any:
 
 
 def expert_labels(path: str | Path, domain: str) -> xr.DataArray:
-    """Open expert labels, which must have a table of codes; `domain` is the vertical axis of a SEG-Y file."""
+    """Open expert labels; raise ValueError if they have no table of classes.
+
+    `domain`, time or depth, is the vertical axis of a SEG-Y file.
+    """
     is_segy = Path(path).suffix.lower() in (".sgy", ".segy")
     labels = open_volume(path, domain=domain if is_segy else None)
     if not labels.attrs.get("classes"):
@@ -132,7 +138,7 @@ def expert_labels(path: str | Path, domain: str) -> xr.DataArray:
 
 
 def named_alike(job: "Job", names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
-    """Return expert class names, replaced by the names of a job where the match is obvious; note the matches."""
+    """Return expert class names, replaced by names in `known` where the match is obvious; add a note on each match."""
     matched, notes = matched_names(names, known, what)
     for text in notes:
         job._note(text)
@@ -140,7 +146,7 @@ def named_alike(job: "Job", names: Sequence[str], known: Sequence[str], what: st
 
 
 def matched_names(names: Sequence[str], known: Sequence[str], what: str) -> tuple[list[str], list[str]]:
-    """Return the class names of an expert as the labels write them, and a sentence about each name that differs.
+    """Return expert class names, replaced by names in `known` where the match is obvious, and notes on the matches.
 
     Examples
     --------
@@ -184,7 +190,7 @@ def unmatched_classes(scored: Iterable[str], names: Sequence[str], known: Sequen
 
 
 def obvious_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:
-    """Match expert classes to classes of a job with other names, where the match is obvious.
+    """Return expert class -> class of a job with a different name, where the match is obvious.
 
     Names match if they differ only in capitals, hyphens or plurals; else if all words of one name are in the other
     name, and in no further name.
@@ -286,7 +292,7 @@ def compare_jobs(job: "Job", other: "Job", *, lines: Sequence[int] | None = None
 
 
 def _by_writer(job: "Job") -> pd.DataFrame:
-    """Return the number of decisions in force of each kind, by writer."""
+    """Return a table of the number of decisions in force, by writer and kind."""
     table = job.decisions
     table = table[~table["undone"] & ~table["what"].isin(["undo", "redo", "set", "class"])]
     counts = table.groupby(["who", "what"], sort=False).size().reset_index(name="count")

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 
 def labelling_grid(job: "Job", plan: Plan) -> PatchGrid:
-    """Return the grid of labelled lines: `patch_grid`, or whole sections for a mapping by points."""
+    """Return the grid from which lines are labelled: of patches, or of whole sections for the mapping ``points``."""
     return patch_grid(job, plan, size=1) if plan.by_points else patch_grid(job, plan)
 
 
 def patch_grid(job: "Job", plan: Plan, size: int | None = None) -> PatchGrid:
-    """Return a grid of overlapping patches on every line, with the patch size of the plan or `size`; kept in memory."""
+    """Return a grid of overlapping patches on every line; the grid is kept in memory.
+
+    `size` (samples and traces) replaces the patch size of the plan.
+    """
     options: dict[str, Any] = {name: getattr(plan.index, name) for name in ("size", "gain", "clip")}
     step = plan.label.step or tuple(max(1, n // 3) for n in plan.size)
     if plan.by_points and options["gain"] == "patch":  # a mapping by points has no patches
@@ -31,9 +34,10 @@ def patch_grid(job: "Job", plan: Plan, size: int | None = None) -> PatchGrid:
 
 
 def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:
-    """Return painted codes and excluded classes by section; see `painted_sections` and `excluded_sections`.
+    """Return two dicts by section: painted codes and excluded classes.
 
-    Strokes that contradict a line confirmed later are left out.
+    They are as `painted_sections` and `excluded_sections` return them, without strokes that contradict a line confirmed
+    later.
     """
 
     def make() -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:

@@ -1,4 +1,4 @@
-"""The state of a job, replayed from its decisions: classes, exemplars, verdicts, strokes, options."""
+"""The state of a job: classes, exemplars, verdicts, strokes, options and others, replayed from its decisions."""
 
 import bisect
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ class Exemplar(NamedTuple):
 
     @property
     def patch(self) -> Any:
-        """The place, with the direction if it is known, or the picture: an input of `outcrop.retrieve`."""
+        """The place (with the direction, if it is known) or the picture, in the form that `outcrop.retrieve` takes."""
         if self.packed is not None:
             return unpack(self.packed)
         return self.place if self.place is None or self.along is None else (*self.place, self.along)
@@ -31,11 +31,11 @@ class Exemplar(NamedTuple):
 class Verdict(NamedTuple):
     """A verdict on a retrieved patch: accepted or rejected."""
 
-    name: str
+    name: str  # first name of its class
     place: tuple[float, ...]
     along: str
     accept: bool
-    scope: Scope = ()
+    scope: Scope = ()  # files through which it was imported
 
 
 class State(NamedTuple):
@@ -62,12 +62,15 @@ class State(NamedTuple):
         return {name: some for name, some in found.items() if some}
 
     def first_name(self, name: str) -> str | None:
-        """Return the first name of the class with a present name, None if no class has this name."""
+        """Return the name under which the class now called `name` was first added; None if no class has this name."""
         return next((key for key, facts in self.classes.items() if facts["name"] == name), None)
 
 
 def acts(entries: Iterable[Entry]) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the acts of a person that can be undone, and those to redo, as lists of ids; the next act is last."""
+    """Return the acts of a person that can be undone, and the acts that can be redone; each act is a list of ids.
+
+    In both lists the act to undo or redo next is the last one.
+    """
     past: dict[str, list[str]] = {}  # first id of an act -> its ids, also below
     future: dict[str, list[str]] = {}
     before: dict[str, list[str]] = {}  # acts that could be redone before the last act
@@ -93,7 +96,7 @@ def acts(entries: Iterable[Entry]) -> tuple[list[list[str]], list[list[str]]]:
 
 @dataclass
 class Replay:
-    """A state during replay: verdicts by place and direction, audits by question."""
+    """The state of a job while its entries are replayed: verdicts by place and direction, audits by question."""
 
     classes: dict[str, dict[str, Any]] = field(default_factory=dict)
     exemplars: list[Exemplar] = field(default_factory=list)
@@ -105,7 +108,7 @@ class Replay:
 
 
 def fold(entries: Sequence[Entry]) -> State:
-    """Replay entries into the current state."""
+    """Replay log entries, in their order, and return the state of the job after them."""
     in_force = entries_in_force(entries)
     state = Replay()
     decided: set[Scope] = set()  # scopes with a decision so far
@@ -121,7 +124,10 @@ def fold(entries: Sequence[Entry]) -> State:
 
 
 def background_of(state: State) -> str | None:
-    """Return the first name of the background class, chosen by a person or recognised by its name; None without one."""
+    """Return the background class, chosen by a person or recognised by its name; None without one.
+
+    It is returned under the name with which it was first added.
+    """
     chosen: str | None = state.options.get("background")
     if chosen in state.classes:
         return chosen
@@ -130,7 +136,9 @@ def background_of(state: State) -> str | None:
 
 
 def wins_over_line(mark: str, path: Scope, entry: Entry) -> bool:
-    """Return whether a stroke or an exemplar, given by id and scope, wins over a confirmed line.
+    """Return whether a stroke or an exemplar changes the labels of a confirmed line.
+
+    `mark` and `path` are its id and its scope; `entry` is the entry that confirms the line.
 
     Decisions of a job win over decisions imported into it; within one scope the later decision wins.
     """
@@ -143,7 +151,10 @@ def wins_over_line(mark: str, path: Scope, entry: Entry) -> bool:
 
 
 def _acts_on(entry: Entry, path: Scope) -> bool:
-    """Return whether an entry may change decisions of a scope: its own scope, or that of a file imported into it."""
+    """Return whether an entry may change decisions of the scope `path`.
+
+    It may change decisions of its own scope, and of files that were imported into its scope.
+    """
     return path[: len(scope(entry))] == scope(entry)
 
 
@@ -202,7 +213,7 @@ def _move(state: Replay, entry: Entry) -> None:
 
 
 def _win_over_lines(state: Replay, exemplar: str) -> None:
-    """Let an exemplar win over all lines confirmed so far."""
+    """Let the exemplar with an id change the labels of all lines confirmed so far."""
     for line in state.confirmed:
         line["older"].discard(exemplar)
 

@@ -34,9 +34,9 @@ def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> di
     Parameters
     ----------
     stale : bool
-        Accept stale lines; by default they raise ValueError.
+        If True, stale lines are accepted; if False, they raise ValueError.
     option : bool
-        Name the option ``--stale`` in the message.
+        If True, the message of this error proposes the option ``--stale``.
     """
     lines = job.labelled
     if not lines:
@@ -71,7 +71,7 @@ def status(job: "Job") -> dict[str, Any]:
         unread = job._check_volume(most=QUICK)
         place = place_of(job.path, job.plan.volume)
         if place != job.plan.volume["source"] and place:
-            unread = f"It was at {job.plan.volume['source']}. {unread}".rstrip()
+            unread = f"The volume was at {job.plan.volume['source']}. {unread}".rstrip()
     except (ValueError, OSError) as error:  # the file is missing, or holds another volume
         unread = str(error)
     plan = job.plan
@@ -141,9 +141,9 @@ def _disk(job: "Job", plan: Plan) -> dict[str, float]:
 
 
 def _retrieved(job: "Job", plan: Plan) -> tuple[dict[str, int], bool]:
-    """Return the number of patches of each class in a table of retrieved patches, and whether the table is stale.
+    """Return class -> number of retrieved patches, and whether these patches are stale.
 
-    The table is that of the plan, or the last one that was made if the plan has none.
+    They are the patches of the plan, or those of the last search if the plan has not been searched.
     """
     key = plan.keys["retrieved"]
     current = key is not None and retrieved.is_stored(job.stages.path("retrieved", key))
@@ -156,7 +156,7 @@ def _retrieved(job: "Job", plan: Plan) -> tuple[dict[str, int], bool]:
 
 
 def _next(job: "Job", report: dict[str, Any]) -> str:
-    """Return the command to run next."""
+    """Return the command line, or the Python statement for an array, that a user should run next."""
     name, lines, able = shlex.quote(str(job.path)), report["lines"], report["lines"]["total"]
     if 0 < lines["labelled"] < able:
         with contextlib.suppress(ValueError, OSError):  # the volume is missing
@@ -184,13 +184,13 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
 
 
 def _export_suffix(volume: str) -> str:
-    """Return the suffix of exported labels for a volume: of a NumPy file, of a picture, otherwise of SEG-Y."""
+    """Return the file suffix to export labels with: .npy for a NumPy volume, .png for a picture, otherwise .sgy."""
     suffix = Path(volume).suffix.lower()
     return ".npy" if suffix == ".npy" else ".png" if suffix in KINDS["pictures"] else ".sgy"
 
 
 def clean(job: "Job", *, keep: int | None = None, dry_run: bool = False) -> list[dict[str, Any]]:
-    """Remove results that neither the present decisions nor the labels shown use.
+    """Remove results that neither the present decisions nor the present labels, including stale ones, use.
 
     Parameters
     ----------
@@ -198,12 +198,13 @@ def clean(job: "Job", *, keep: int | None = None, dry_run: bool = False) -> list
     keep : int, optional
         Bytes of unused results to keep, the newest first.
     dry_run : bool
-        Only report what would be removed.
+        If True, nothing is removed.
 
     Returns
     -------
     list of dict
-        ``kind``, ``key``, ``bytes``, ``made`` and ``removed`` of every result that is not in use.
+        For every result that is not in use: ``kind`` and ``key`` (cache key), its size in ``bytes``, the time when it
+        was ``made``, and whether it was ``removed``.
     """
     stages, used = job.stages, in_use(job)
     rows: list[dict[str, Any]] = [
@@ -222,7 +223,7 @@ def clean(job: "Job", *, keep: int | None = None, dry_run: bool = False) -> list
 
 
 def in_use(job: "Job") -> set[tuple[str, str | None]]:
-    """Return (kind, key) of the results that the present decisions or the labels shown use."""
+    """Return (kind, cache key) of the results that the present decisions or the labels, also stale ones, use."""
     plan = job.plan
     keys: set[tuple[str, str | None]] = {(kind, key) for kind, key in plan.keys.items() if kind != "volume"}
     for one in (plan, replace(plan, across=True)):

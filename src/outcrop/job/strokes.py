@@ -16,7 +16,9 @@ FULL = 0.25  # share of painted samples above which a grid point has full weight
 
 
 def covered(shape: tuple[int, int], spots: npt.ArrayLike, radius: float) -> np.ndarray:
-    """Return a mask of the samples within a radius of the straight lines that join spots, given as array positions.
+    """Return a mask of the samples within a radius of the straight lines that join the points `spots`.
+
+    Points are pairs of array positions; the radius is in array positions too. One point gives a disc.
 
     Examples
     --------
@@ -41,7 +43,9 @@ def covered(shape: tuple[int, int], spots: npt.ArrayLike, radius: float) -> np.n
 
 
 def enclosed(shape: tuple[int, int], spots: npt.ArrayLike) -> np.ndarray:
-    """Return a mask of the samples inside the polygon with corners at spots, by the even-odd rule.
+    """Return a mask of the samples inside a polygon, by the even-odd rule.
+
+    `spots` are the array positions of the corners.
 
     Examples
     --------
@@ -63,7 +67,7 @@ def enclosed(shape: tuple[int, int], spots: npt.ArrayLike) -> np.ndarray:
 
 
 def runs(mask: np.ndarray, traces: np.ndarray, samples: np.ndarray) -> list[list[float]]:
-    """Return the runs of a mask (n_traces, n_samples) as [trace number, first time, last time].
+    """Return the vertical runs of True in a mask (n_traces, n_samples) as lists [trace number, first time, last time].
 
     Examples
     --------
@@ -87,7 +91,7 @@ def section_of(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> Section
 
 
 def stroke_mask(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> np.ndarray:
-    """Return a mask of the samples of its section that a stroke covers, shape (n_traces, n_samples)."""
+    """Return a mask of the samples that a stroke covers on its section, shape (n_traces, n_samples)."""
     direction = DIRECTIONS.index(stroke["along"])
     traces, samples = axes[1 - direction], axes[2]
     shape = len(traces), len(samples)
@@ -176,7 +180,7 @@ def excluded_sections(
 
 
 def cell_means(values: np.ndarray) -> np.ndarray:
-    """Return the mean of the samples in the cell of every grid point; samples beyond the edge count as 0.
+    """Return the mean of the 4 x 4 cell of samples around every grid point; samples beyond the edge count as 0.
 
     Examples
     --------
@@ -202,7 +206,7 @@ def painted_nodes(codes: np.ndarray, excluded: np.ndarray) -> tuple[np.ndarray, 
     Returns
     -------
     rows : int array, shape (n, 2)
-        Positions of the grid points on their lattice of traces and samples.
+        Trace and sample of each grid point, counted in grid points (every fourth trace and sample).
     known : bool array, shape (n, n_classes)
         Painted classes.
     excluded : bool array, shape (n, n_classes)
@@ -241,13 +245,13 @@ def painted_patches(
     Parameters
     ----------
     grid : PatchGrid
-        Gives axes and patch size.
+        The grid of the retrieved patches, for their size.
     sections : dict
         As `painted_sections` returns it for `names`.
     starts : array, shape (n, 4)
-        Retrieved patches, as in `PatchGrid`.
+        Direction, line, first trace and first sample of each retrieved patch, as positions.
     classes : array of str, shape (n,)
-        Their classes.
+        Classes of the retrieved patches.
     names : list of str
         The classes of the patches and the classes that are only painted.
     background : str, optional
@@ -289,7 +293,10 @@ def painted_patches(
 def _around(
     codes: np.ndarray, grid: PatchGrid, found: list[Any], names: Sequence[str], background: str | None
 ) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield (trace, sample) and class of further patches that cover the painted samples of a section."""
+    """Yield the first (trace, sample) and the class of patches that together cover the painted samples of a section.
+
+    `found` holds ((trace, sample), class) of the retrieved patches on the section.
+    """
     height, width = grid.size
     left = codes > 0
     while left.any():

@@ -22,7 +22,7 @@ PUBLISHED = "published.txt"  # digests of the tables that this program wrote, th
 
 
 def publish(job: "Job", key: str, weak: WeakLabels) -> None:
-    """Write ``retrieved.csv`` if it differs from the patches of a key."""
+    """Write the retrieved patches `weak`, stored under a cache key, to ``retrieved.csv``; skip an unchanged table."""
     text = weak.table.to_csv(index=False)
     path, known = job.path / TABLE, hashlib.sha256(text.encode()).hexdigest()
     folder = job.stages.root / "retrieved"
@@ -43,7 +43,7 @@ def publish(job: "Job", key: str, weak: WeakLabels) -> None:
 
 
 def _last_written(job: "Job") -> list[str]:
-    """Return the digest of the last table that was written; two if the program was killed while writing it."""
+    """Return a list with the digest of the last table written; two digests if the program was killed while writing."""
     rows = [line.split() for line in read_lines(job.stages.root / "retrieved" / PUBLISHED) if line.strip()]
     for number in range(len(rows) - 1, -1, -1):
         if rows[number][1:] in (["written"], ["edited"]):
@@ -66,7 +66,7 @@ def is_edited(job: "Job") -> bool:
 
 
 def published(job: "Job") -> pd.DataFrame | None:
-    """Return class, place and direction of the rows of ``retrieved.csv``; None where it cannot be read."""
+    """Return class, place and direction of the patches in ``retrieved.csv``; None if the file cannot be read."""
     try:
         table = pd.read_csv(job.path / TABLE, dtype={"class": str})
         return table.set_index("row")[["class", *job.volume.dims, "along"]]
@@ -75,9 +75,9 @@ def published(job: "Job") -> pd.DataFrame | None:
 
 
 def take_edits(job: "Job", index: Index) -> str:
-    """Record edits of ``retrieved.csv`` as verdicts; return a sentence about them, empty without edits.
+    """Record edits of ``retrieved.csv`` as verdicts; return a sentence about them, or an empty text without edits.
 
-    A removed row rejects its patch, an added row accepts one, and a row with another class does both.
+    A removed row rejects its patch; an added row, and a row with a changed class, accepts its patch for that class.
     """
     path, folder = job.path / TABLE, job.stages.root / "retrieved"
     if not is_edited(job):
@@ -126,7 +126,7 @@ def _verdict(what: str, name: str, place: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _patches(weak: WeakLabels, index: Index) -> set[tuple[str, tuple[Any, ...]]]:
-    """Return class and place of the patches of a table."""
+    """Return a set with (class, place and direction) of the patches in a table."""
     dims = list(index.volume.dims)
     places = weak.positions[dims].to_numpy(float).tolist()
     along = [str(name) for name in weak.positions["along"]]

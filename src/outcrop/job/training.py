@@ -1,4 +1,4 @@
-"""A U-Net trained on the labels of a job, and the volume labelled by it."""
+"""Train a U-Net on the labels of a job, and label the volume with it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ CODE = 1  # version of the training
 
 
 def net_inputs(job: "Job", *, epochs: int | None, seed: int) -> dict[str, Any]:
-    """Return the inputs that determine a net: votes by line, strokes, limits, confirmed lines and training options."""
+    """Return all inputs that determine a trained net: votes by line, strokes, limits, confirmed lines and options."""
     plan = job.plan
     limits = plan.state.options.get("limits", {})
     strokes = [{k: v for k, v in stroke.items() if k not in ("time", "who", "id")} for stroke in plan.state.strokes]
@@ -42,7 +42,7 @@ def net_inputs(job: "Job", *, epochs: int | None, seed: int) -> dict[str, Any]:
 def train_net(
     job: "Job", *, epochs: int | None = None, seed: int = 0, device: str | None = None, progress: Progress | None = None
 ) -> tuple[str, Any]:
-    """Train a U-Net on the labels of a job, or resume its training; return the key of the net, and the net."""
+    """Train a U-Net on the labels of a job, or resume its training; return the cache key, and the net."""
     lines = checked_lines(job, option=False)
     key = job.stages.begin("net", net_inputs(job, epochs=epochs, seed=seed))
     folder = job.stages.path("net", key)
@@ -61,7 +61,10 @@ def train_net(
 def label_with_net(
     job: "Job", key: str, net: Any, *, lines: Sequence[int] | None = None, progress: Progress | None = None
 ) -> xr.Dataset:
-    """Label lines with a net; resume an interrupted run."""
+    """Label lines with a trained net and return the labels; an interrupted run is resumed.
+
+    `key` is the cache key of the net. `lines` are line numbers; all lines by default.
+    """
     path = job.stages.path("net", key) / "net.zarr"
     grid = patch_grid(job, job.plan)
     labels = label_volume(job.volume, grid, net, lines=lines, path=path, progress=progress)
@@ -70,7 +73,10 @@ def label_with_net(
 
 
 def net_labels(job: "Job") -> xr.Dataset:
-    """Return the labels of the last net of a job; refused if the labels it was trained on have changed."""
+    """Return the labels that the last trained net of a job made.
+
+    ValueError is raised if the labels that the net was trained on have changed.
+    """
     key = job.stages.last("net")
     facts = {} if key is None else job.stages.facts("net", key).get("inputs", {})
     made = {"epochs": facts.get("epochs"), "seed": facts.get("seed", 0)}
@@ -80,7 +86,7 @@ def net_labels(job: "Job") -> xr.Dataset:
 
 
 def net_gain(job: "Job", *, truth: str | Path | None = None) -> dict[str, Any]:
-    """Compare a net with the labels it was trained on; score both if a truth is given.
+    """Compare the labels of a net with the labels it was trained on; score both if a file of expert labels is given.
 
     Returns
     -------

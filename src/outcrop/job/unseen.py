@@ -31,7 +31,7 @@ def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
     Parameters
     ----------
     job : Job
-        With at least one exemplar.
+        A job with at least one exemplar.
     n : int
         Number of groups.
     seed : int
@@ -40,9 +40,9 @@ def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Up to eight patches of each group, the most typical first: ``group`` (1 the largest), ``share`` of the survey
-        in the group, ``similarity`` of the patch to the most similar exemplar, place, direction, and ``row`` in the
-        index.
+        Up to eight patches of each group, the most typical first. Columns: ``group`` (1 is the largest), ``share`` of
+        all patches of the survey that are in the group, ``similarity`` of the patch to the most similar exemplar,
+        place, direction, and ``row`` in the index.
     """
     if not 1 <= n <= MOST_GROUPS:
         raise ValueError(f"groups is {n}; choose 1 to {MOST_GROUPS}.")
@@ -72,7 +72,10 @@ def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
 
 
 def apart(grid: PatchGrid, rows: np.ndarray) -> np.ndarray:
-    """Return the first rows whose patches do not overlap an earlier patch on the same line or a nearby line."""
+    """Return up to eight of the given rows, earlier rows first, whose patches do not overlap each other.
+
+    Patches on nearby lines can overlap too.
+    """
     chosen: list[int] = []
     overlap, covered = Overlap(grid, rows), np.zeros(len(rows), bool)
     while len(chosen) < SHOWN and not covered.all():
@@ -82,7 +85,7 @@ def apart(grid: PatchGrid, rows: np.ndarray) -> np.ndarray:
 
 
 def draw_unseen(job: "Job", table: pd.DataFrame) -> Path:
-    """Save a picture with one row for each group; return its path."""
+    """Save a picture of the patches of `unseen_groups`, with one row for each group; return the path of the picture."""
     patches = job._grid(job.plan).extract(job.volume, table["row"].to_numpy())
     cells = list(zip(table["group"] - 1, table.groupby("group").cumcount(), strict=True))
     figure, axes = image_axes(dict(zip(cells, patches, strict=True)), columns=SHOWN, size=(1.5, 1.85))

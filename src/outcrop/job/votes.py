@@ -1,4 +1,4 @@
-"""Lazy labels: decided from votes, corrections, confirmed lines and limits when they are read."""
+"""Labels that are decided when they are read, from votes, corrections, confirmed lines and limits."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -24,8 +24,8 @@ AT_ONCE = 1 << 25  # bytes of votes that are read at once
 class Labels(NamedTuple):
     """Labels that are decided when they are read, from the stored votes of each line.
 
-    ``codes`` has the code of each class by its first name; ``corrections`` change the votes of lines with strokes;
-    ``confirmed`` samples replace both.
+    ``codes`` has the code of each class by the name under which it was first added. ``corrections`` change the votes of
+    lines with strokes. ``confirmed`` labels replace both. Samples with a confidence below ``limit`` are uncertain.
     """
 
     stores: dict[int, VoteStore | NoVotes]  # by position of a line
@@ -37,7 +37,10 @@ class Labels(NamedTuple):
     confirmed: Confirmed
 
     def block(self, what: str, key: Any) -> np.ndarray:
-        """Return a part of the label or confidence volume, for a key of three slices or arrays of positions."""
+        """Return labels or confidences (`what`) of a block of the volume, uint8.
+
+        `key` selects inlines, crosslines and samples by three slices or arrays of positions.
+        """
         lines, traces, samples = self._wanted(key)
         out = np.zeros((len(lines), len(traces), len(samples)), np.uint8)
         which = 0 if what == "label" else 1
@@ -60,7 +63,7 @@ class Labels(NamedTuple):
         return out if self.along == 0 else out.swapaxes(0, 1)
 
     def score_block(self, name: str, key: Any) -> np.ndarray:
-        """Return a part of the score volume of a class, for a key as in `block`."""
+        """Return the scores (votes) of the class `name` in a block of the volume, uint8; `key` is as in `block`."""
         lines, traces, samples = self._wanted(key)
         out = np.zeros((len(lines), len(traces), len(samples)), np.uint8)
         for i, line in enumerate(lines.tolist()):
@@ -71,7 +74,7 @@ class Labels(NamedTuple):
         return out if self.along == 0 else out.swapaxes(0, 1)
 
     def _wanted(self, key: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the positions of lines, traces and samples that a key selects."""
+        """Return the positions of lines, traces and samples that `key`, as in `block`, selects."""
         wanted = [np.arange(n)[part] for n, part in zip(self.shape, key, strict=True)]
         return wanted[self.along], wanted[1 - self.along], wanted[2]
 
@@ -87,7 +90,10 @@ class Labels(NamedTuple):
     def section(
         self, line: int, traces: Part = EVERY, samples: Part = EVERY, *, painted: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return label and confidence of a line, or of a part of it; without corrections if `painted` is False."""
+        """Return labels and confidences of a line, or of a part of it, each of shape (n_traces, n_samples).
+
+        If `painted` is False, corrections and confirmed labels are not applied.
+        """
         if painted:
             label, sure = self.decided(*self.votes(line, traces, samples))
             if line not in self.confirmed.lines:
@@ -109,7 +115,7 @@ class Labels(NamedTuple):
 
 
 def read_labels(labels: Labels, coords: dict[Any, np.ndarray], stale: set[int], attrs: dict[str, Any]) -> xr.Dataset:
-    """Return labels as a lazy Dataset: ``label``, ``confidence``, and ``stale`` of every line.
+    """Return labels as a Dataset that is read lazily: ``label`` and ``confidence``, and ``stale`` for every line.
 
     Parameters
     ----------
@@ -119,6 +125,7 @@ def read_labels(labels: Labels, coords: dict[Any, np.ndarray], stale: set[int], 
     stale : set
         Positions of the lines whose votes were computed before the latest decisions.
     attrs : dict
+        Attributes of the Dataset.
     """
     data: dict[str, Any] = {}
     for what in ("label", "confidence"):
@@ -135,10 +142,10 @@ def survey_limit(stores: Mapping[int, VoteStore | NoVotes], options: LabelOption
     Parameters
     ----------
     stores : dict
-        Position of a line -> VoteStore; for a maximum error, it is estimated on all these lines.
+        Position of a line -> its VoteStore. If a maximum error is chosen, the limit is estimated from all these lines.
     options : LabelOptions
     shift : float
-        Shift of the logit of confidence, estimated from audits; used for a maximum error.
+        Correction that is added to the logit of confidence, estimated from audits; used only for a maximum error.
     """
     if options.max_error is None or not stores:
         return options.min_confidence or 0.0

@@ -21,10 +21,10 @@ def decide(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, 
     Returns
     -------
     labels : uint8 array
-        0 not labelled (no votes), 255 uncertain, i + 1 class i. With a single class, every sample that has votes is
-        uncertain.
+        0: not labelled (no votes), 255: uncertain, i + 1: class i. If there is only one class, every sample with votes
+        is uncertain.
     confidence : uint8 array
-        255 is sure. With a single class, the confidence is the vote.
+        255 means confidence 1. If there is only one class, the confidence is the vote.
 
     Examples
     --------
@@ -66,7 +66,9 @@ def confidence_for(confidence: np.ndarray, max_error: float) -> float:
 
 
 def confidence_limit(counts: np.ndarray, max_error: float, shift: float = 0.0) -> float:
-    """Return the minimum confidence of `confidence_for` from the number of samples at each level of confidence.
+    """Return the lowest minimum confidence that keeps the expected error rate of labels below a maximum.
+
+    The result equals that of `confidence_for`, but is computed from the number of samples at each level of confidence.
 
     Parameters
     ----------

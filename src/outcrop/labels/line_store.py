@@ -24,14 +24,14 @@ def create_group(
     coords: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, Any],
 ) -> None:
-    """Create a Zarr group atomically. Each line is stored in one file per array, in chunks of a few traces.
+    """Create a Zarr group atomically; each array gets one file per line, in chunks of a few traces.
 
     Parameters
     ----------
     path : Path
         Folder of the group.
     arrays : dict
-        Name of each array -> its shape and type. Without the axis of the lines, the last two axes are traces and
+        Name of each array -> its shape and type. Apart from the axis of the lines, the last two axes are traces and
         samples.
     axes : dict
         Name of each array -> number of its axis of lines.
@@ -74,7 +74,7 @@ def file_layout(shape: Sequence[int], axis: int) -> tuple[tuple[int, ...], tuple
 
 
 class LineStore:
-    """Arrays that are written line by line, by this or another process, with a log of finished lines.
+    """Arrays on disk that are written line by line, by this or another process, with a log of finished lines.
 
     Parameters
     ----------
@@ -90,7 +90,10 @@ class LineStore:
         self.done = DoneLog(self.path.with_suffix(".done"))
 
     def confirm(self, line: int, seals: Seals) -> None:
-        """Record a line as finished, after checking that this process reads back the chunks that were written."""
+        """Record a line as finished, after checking that this process can read the chunks that were written.
+
+        `seals` holds the checksums of the written chunks of each array.
+        """
         for name, seal in seals.items():
             confirm_chunks(self.arrays[name], self.axes[name], line, seal)
         self.done.add(line)

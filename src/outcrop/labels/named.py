@@ -1,4 +1,4 @@
-"""Bring labels into the form of all later stages: a Dataset with class names, and times in ms or depths in m."""
+"""Convert labels to one form: a Dataset with class names, and with times in ms or depths in m."""
 
 import xarray as xr
 
@@ -13,7 +13,7 @@ def named_labels(labels: xr.Dataset | xr.DataArray) -> xr.Dataset:
     ----------
     labels : Dataset or DataArray
         A Dataset with ``label`` and further variables, or the codes of the labels alone. ``attrs["classes"]`` names the
-        codes 1, 2, ... An axis ``class`` comes first.
+        codes 1, 2, ... In the result, an axis ``class`` is the first axis.
 
     Examples
     --------

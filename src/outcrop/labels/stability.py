@@ -23,12 +23,12 @@ def stability(
     lines: Sequence[int],
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return, for each change that should have no effect, the share of labels of each class that stay the same.
+    """Return the share of labels of each class that stay the same under changes that should have no effect.
 
     Parameters
     ----------
     volume : DataArray
-        The volume.
+        The volume to label.
     grid : PatchGrid
         Grid of the patches from which the labels are computed.
     fit : callable
@@ -41,8 +41,8 @@ def stability(
     Returns
     -------
     DataFrame
-        One row per change that applies to the mapper and the volume. Column ``change`` names the change; a column per
-        class, and ``all`` for all classes, hold the shares.
+        One row per change, such as a mirrored section, that applies to the mapper and the volume. Column ``change``
+        names the change; a column per class, and ``all`` for all classes, hold the shares.
     """
     mapper, options = fit(0), grid.parameters | {"area": None, "between": None, "sample": None, "every": 1}
     few = volume.sel(inline=list(lines)).load()
@@ -87,7 +87,11 @@ def _clipped(values: np.ndarray, scaled: bool) -> np.ndarray:
 
 
 def unchanged(before: np.ndarray, after: np.ndarray, classes: Sequence[str]) -> dict[str, float]:
-    """Return name of a class, or ``all`` -> share of unchanged labels among samples labelled in both arrays."""
+    """Return, for each class and for ``all`` classes, the share of labels that are equal in two arrays.
+
+    Samples without a label in either array do not count. The share of a class is computed over the samples that have
+    this class in `before`; it is NaN for a class without samples.
+    """
     both = labelled(before) & labelled(after)
     same = before == after
     shares = {str(name): before == code for code, name in enumerate(classes, 1)}

@@ -66,13 +66,13 @@ class LabelStore(LineStore):
 
 
 def array_shapes(volume: xr.DataArray, classes: Sequence[str], *, scores: bool) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the arrays ``label``, ``confidence`` and, with `scores`, ``score`` for a volume."""
+    """Return the shapes of the arrays ``label``, ``confidence`` and, if `scores` is True, ``score`` of a volume."""
     shapes: dict[str, tuple[int, ...]] = {"label": volume.shape, "confidence": volume.shape}
     return shapes | ({"score": (len(classes), *volume.shape)} if scores else {})
 
 
 def array_dims(dims: Iterable[Any], shape: Sequence[int]) -> tuple[str, ...]:
-    """Return the names of an array's axes: those of the volume, after ``class`` if the array has one axis more."""
+    """Return the names of an array's axes: the axes of the volume, preceded by ``class`` if the array has four axes."""
     return ("class",) * (len(shape) - 3) + tuple(map(str, dims))
 
 
@@ -89,7 +89,10 @@ def open_labels(path: str | Path) -> xr.Dataset:
 
 
 def _open_arrays(path: str | Path, *, mode: Any = "r") -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, Any]]:
-    """Return the arrays, the coordinates and the attributes of a store, after checks that prevent huge allocations."""
+    """Open stored labels; return their arrays, coordinates and attributes.
+
+    Types and shapes are checked first, so that damaged files cannot cause huge allocations of memory.
+    """
     with damage(path, "remove it and label again"):
         group: Any = zarr.open_group(path, mode=mode)
         arrays = {name: group[name] for name in ("label", "confidence", *(["score"] if "score" in group else []))}
@@ -103,5 +106,5 @@ def _open_arrays(path: str | Path, *, mode: Any = "r") -> tuple[dict[str, Any], 
         sound &= all(c <= n for array in every for c, n in zip(array.chunks, array.shape, strict=True))
         coords = {name: axis[:] for name, axis in zip(dims, axes, strict=True)} if sound else {}
         if not (sound and all(len(np.unique(labels)) == len(labels) for labels in coords.values())):
-            raise ValueError("its arrays do not have the types and shapes of labels")
+            raise ValueError("the arrays do not have the types and shapes of stored labels")
         return arrays, coords, dict(group.attrs)

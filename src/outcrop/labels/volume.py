@@ -1,4 +1,4 @@
-"""Label a whole volume."""
+"""Label every sample of a volume, line by line, with a fitted mapper."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -126,7 +126,10 @@ def label_volume(
 def _sections(
     volume: xr.DataArray, grid: PatchGrid, mapper: Any, lines: list[int], decided: Callable[..., Any], where: Any
 ) -> Iterable[dict[str, np.ndarray]]:
-    """Yield the labels of each line, given by its position, while the votes of the next lines are computed."""
+    """Yield the arrays ``label``, ``confidence`` and, if chosen, ``score`` of each line.
+
+    `lines` holds the positions of the lines. While a line is labelled, the votes of the next lines are computed.
+    """
     votes = line_votes(volume, grid, mapper, volume[grid.along].values[lines], **where)
     # Locally, more threads would compete with the threads of the votes; with a cluster or a device, one is too slow.
     workers = None if where["client"] or where["device"] else 1
@@ -140,6 +143,9 @@ def _write(store: LabelStore, decided: Callable[..., Any], line: int, votes: np.
 
 
 def _decided(min_confidence: float, scores: bool, votes: np.ndarray) -> dict[str, np.ndarray]:
-    """Return ``label`` and ``confidence`` of a line, and with `scores` also ``score``, from the votes of the line."""
+    """Compute the arrays ``label`` and ``confidence`` of a line from its votes.
+
+    If `scores` is True, the result also contains the votes, as ``score``.
+    """
     found = dict(zip(("label", "confidence"), decide(votes, min_confidence), strict=True))
     return found | ({"score": votes} if scores else {})

@@ -22,10 +22,11 @@ EVERY = slice(None)
 
 
 class VoteStore(LineStore):
-    """Votes of lines that were computed from the same inputs: uint8, 255 = all votes at a sample are for the class.
+    """Store of the votes for each class at every sample, written line by line as uint8.
 
-    A chunk holds the differences between neighbouring traces, modulo 256. This is lossless and takes two thirds of the
-    space.
+    The value 255 means that all votes at a sample are for the class. All lines in a store were computed from the same
+    decisions and options. A chunk holds the differences between neighbouring traces, modulo 256. This is lossless and
+    takes two thirds of the space.
 
     Parameters
     ----------
@@ -45,9 +46,9 @@ class VoteStore(LineStore):
             self.classes = [str(name) for name in group.attrs["classes"]]
             self.width = self.votes.chunks[2]
             if self.votes.ndim != 4 or self.votes.shape[1] != len(self.classes) or self.votes.dtype != "uint8":
-                raise ValueError(f"votes are {self.votes.dtype} of shape {self.votes.shape}")
+                raise ValueError(f"the stored votes have the wrong type {self.votes.dtype} or shape {self.votes.shape}")
             if self.votes.shards is None:
-                raise ValueError("votes have the format of an earlier version")
+                raise ValueError("the votes have the format of an earlier version of the program")
 
     @classmethod
     def make(cls, folder: Path, shape: Sequence[int], classes: Iterable[str]) -> "VoteStore":
@@ -115,7 +116,10 @@ class VoteStore(LineStore):
         return found if len(columns) == len(wanted) else found[:, :, np.searchsorted(columns, wanted)]
 
     def _across(self, lines: Sequence[int], wanted: np.ndarray, samples: Part) -> np.ndarray:
-        """Return the votes of traces that lie in one chunk of each of many lines, for a section across the lines."""
+        """Return the votes of the same traces on many lines, for a section across the lines.
+
+        Only one chunk of each line is read, which must contain the traces.
+        """
         number, inside = int(wanted[0]) // self.width, wanted % self.width
         found = []
         for line in lines:

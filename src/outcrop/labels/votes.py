@@ -104,12 +104,12 @@ def _write_votes(work: Callable[..., np.ndarray], write: Callable[..., Any], blo
 
 
 def _at_once(grid: PatchGrid, mapper: Any, memory: int) -> int:
-    """Return the number of patches whose scores are in memory at once."""
+    """Return how many patches are processed at once, so that their scores fit into the given memory in bytes."""
     return int(np.clip(memory // (64 * grid.size[0] * grid.size[1] * (1 + len(mapper.classes_))), 8, BLOCK))
 
 
 def lines_of(grid: PatchGrid, mapper: Any) -> dict[int, slice]:
-    """Return position of a line -> rows of its patches in the grid, for every line that a mapper can label.
+    """Return a dict from the position of each line that a mapper can label to the rows of its patches in the grid.
 
     Mappers of whole sections label lines without patches too.
     """
@@ -130,7 +130,7 @@ def line_axis(grid: PatchGrid) -> int:
 
 
 def made_from(mapper: str, options: dict[str, Any]) -> str:
-    """Return a digest of the mapper's digest and the options, on which stored labels depend besides the volume."""
+    """Combine the digest of a mapper and the options of labelling into one digest, which identifies stored labels."""
     return hashlib.sha256(json.dumps([mapper, options], sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -219,7 +219,9 @@ def _scores(mapper: Any, patches: np.ndarray, device: str | None) -> np.ndarray:
 
 
 def chosen_lines(grid: PatchGrid, rows: dict[int, slice], lines: Sequence[int] | np.ndarray | None) -> list[int]:
-    """Return the positions of lines, in ascending order.
+    """Return the positions of the lines to label on the axis of the lines, in ascending order.
+
+    Raise a ValueError if one of the lines cannot be labelled.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Mappers: compute class scores of pixels from weak labels of patches or from points."""
+"""Mappers: methods that learn classes from labelled patches or points and compute class scores of pixels."""

@@ -1,11 +1,13 @@
 """Carry the labels of confirmed lines to other lines, along reflectors and across faults.
 
 Two shifts map each sample of a line to a position on a confirmed line. The vertical shift aligns the traces of the two
-lines. The sideways shift follows the reflectors, because faults and flanks that cut reflectors move along strike; it is
-applied only near boundaries that cut reflectors. At these positions the distance to each class of the confirmed line is
-read. The distances from the confirmed lines on both sides are interpolated. Boundaries are more uncertain where the
-confirmed lines are farther away and where the vertical shift varies more; there the learner, which labels lines from
-features, has more weight. In a survey that is not layered, boundaries of structures change faster from line to line.
+lines. The sideways shift follows the reflectors. It is applied only near class boundaries that cut reflectors, such as
+faults and flanks, because they move sideways from line to line. Each sample gets the distances from its position on the
+confirmed line to the classes there. If there are confirmed lines on both sides, their distances are interpolated.
+
+The carried labels are combined with the votes of a learner, which labels lines from features. The carried boundaries
+are more uncertain, and the learner has more weight, where the confirmed lines are farther away and where the vertical
+shift varies more. In a survey that is not layered, the uncertainty grows faster with the distance between the lines.
 """
 
 from collections.abc import Mapping
@@ -45,7 +47,7 @@ WIDEST = 64.0  # pixels: upper limit of distances to a class
 
 
 class ConfirmedLine(NamedTuple):
-    """Data of a confirmed line from which its labels are carried, about three bytes a sample."""
+    """Data of a confirmed line that are needed to carry its labels to other lines, about three bytes per sample."""
 
     section: npt.NDArray[np.uint8]  # (n_samples, n_traces), 255 for amplitude 1
     codes: npt.NDArray[np.uint8]  # (n_samples, n_traces): i + 1 for class i, 0 where the sample is not confirmed
@@ -54,7 +56,7 @@ class ConfirmedLine(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """Labels carried to a line."""
+    """Labels carried from confirmed lines to another line, as distances to the classes and their uncertainty."""
 
     distance: Floats  # (n_samples, n_traces, n_classes): pixels to each class
     blur: Floats  # (n_samples, n_traces): uncertainty of the boundaries, pixels
@@ -63,7 +65,9 @@ class Carried(NamedTuple):
     layered: bool  # whether the survey is layered
 
     def pooled(self, shares: Floats) -> Floats:
-        """Return class shares that combine the shares of a learner with the carried labels.
+        """Return the share of each class at each sample, combined from carried labels and a learner's votes.
+
+        The learner is a mapper that labels lines from their features.
 
         Parameters
         ----------
@@ -74,7 +78,7 @@ class Carried(NamedTuple):
         -----
         The result is proportional to :math:`s^{k} \\exp(-d / b)` with the learner's share s of a class, the distance d
         to the class and the blur b. The exponent k rises from 0.1 next to a confirmed line to 1 far away. Where the
-        blur is wider than 4 pixels, k grows up to 1 before b grows further.
+        blur exceeds 4 pixels, b stays 4 while k rises to 1; b grows further only when k is 1.
         """
         metres = counted_metres(self.metres, self.layered)
         exponent = np.float32(LEARNER + (1 - LEARNER) * (1 - np.exp(-((metres / LEARNER_FAR) ** 2))))
@@ -89,7 +93,7 @@ class Carried(NamedTuple):
 
 
 def confirmed_line(section: npt.ArrayLike, nodes: Nodes, codes: npt.ArrayLike) -> ConfirmedLine:
-    """Return the data of a confirmed line from which its labels are carried.
+    """Return the data of a confirmed line that are needed to carry its labels to other lines.
 
     Parameters
     ----------
@@ -102,7 +106,9 @@ def confirmed_line(section: npt.ArrayLike, nodes: Nodes, codes: npt.ArrayLike) -
     """
     values, known = np.asarray(section, np.float32), np.asarray(codes, np.uint8)
     if known.shape != values.shape:
-        raise ValueError(f"Codes have shape {known.shape}, the section {values.shape}; give one code for each sample.")
+        raise ValueError(
+            f"Codes have shape {known.shape}, but the section has {values.shape}; give one code for each sample."
+        )
     values = np.clip(np.where(np.isfinite(values), values, np.float32(0.5)), 0, 1)
     return ConfirmedLine(
         np.rint(255 * values).astype(np.uint8), known, nodes.predictions.astype(np.float16), nodes.dips.astype("f2")
@@ -123,7 +129,7 @@ def carry(
     Parameters
     ----------
     confirmed : mapping
-        From position along the survey in metres to confirmed line.
+        Position along the survey in metres -> data of the confirmed line there.
     section : array, shape (n_samples, n_traces)
         Section of the line that receives the labels; amplitudes in [0, 1].
     nodes : Nodes
@@ -162,7 +168,10 @@ def carry(
 
 
 def _blended(parts: list[Carried]) -> Carried:
-    """Average the labels carried from both sides; the weights interpolate the boundaries linearly between the lines."""
+    """Average the labels carried from the confirmed lines on both sides, weighted by the inverse of their distances.
+
+    Class boundaries are thus interpolated linearly between the two lines.
+    """
     if len(parts) == 1:
         return parts[0]
     metres = 1 / sum(1 / part.metres for part in parts)
@@ -177,7 +186,7 @@ def _blended(parts: list[Carried]) -> Carried:
 def _from_line(
     line: ConfirmedLine, section: npt.ArrayLike, nodes: Nodes, metres: float, n_classes: int, *, layered: bool
 ) -> Carried:
-    """Carry labels from one confirmed line."""
+    """Carry labels from one confirmed line to the section of another line at a distance of `metres`."""
     source, target = balanced(np.divide(line.section, 255, dtype=np.float32)), balanced(np.asarray(section, np.float32))
     shift, spread = vertical_shift(source, target, metres)
     move = sideways_move(line, nodes, shift, metres)
@@ -190,7 +199,10 @@ def _from_line(
 
 
 def counted_metres(metres: float, layered: bool) -> float:
-    """Return the distance at which layer boundaries would be as uncertain as this survey's boundaries are at `metres`.
+    """Convert the distance from a confirmed line to the distance at which layer boundaries are equally uncertain.
+
+    In a layered survey both distances are equal. In other surveys boundaries change faster from line to line, so the
+    result is larger than `metres`.
 
     Examples
     --------
@@ -201,7 +213,7 @@ def counted_metres(metres: float, layered: bool) -> float:
 
 
 def balanced(section: Floats) -> Floats:
-    """Return amplitudes around 0 with about equal strength everywhere; missing samples become 0."""
+    """Subtract zero amplitude (0.5) from a section and divide it by its local RMS; missing samples (NaN) become 0."""
     values = np.where(np.isfinite(section), section, np.float32(0.5)) - np.float32(0.5)
     strength = gaussian_filter(values * values, 12, mode="nearest")
     floor = np.float32(0.1) * np.sqrt(np.mean(values * values)) + np.float32(1e-6)
@@ -210,12 +222,12 @@ def balanced(section: Floats) -> Floats:
 
 
 def vertical_shift(source: Floats, target: Floats, metres: float) -> tuple[Floats, Floats]:
-    """Return by how many samples reflectors lie lower than on a confirmed line, and the uncertainty of this shift.
+    """Return how many samples deeper reflectors lie on a line than on a confirmed line, and how uncertain this is.
 
     Parameters
     ----------
     source, target : array, shape (n_samples, n_traces)
-        Balanced amplitudes of the confirmed line and of the other line.
+        Amplitudes of the confirmed line and of the other line, from `balanced`.
     metres : float
         Distance between the two lines.
 
@@ -249,14 +261,17 @@ def vertical_shift(source: Floats, target: Floats, metres: float) -> tuple[Float
 
 
 def matching(source: Floats, target: Floats, width: tuple[float, float]) -> Floats:
-    """Return the local correlation of two sections at every sample, 0 where it is negative."""
+    """Return the local correlation of two sections at every sample; negative correlations become 0.
+
+    `width` holds the standard deviations of the Gaussian window, in rows and columns.
+    """
     product, one, other = (_smooth(part, width) for part in (source * target, source * source, target * target))
     result: Floats = np.maximum(product / np.sqrt(one * other + np.float32(1e-6)), 0)
     return result
 
 
 def sideways_move(line: ConfirmedLine, nodes: Nodes, shift: Floats, metres: float) -> Floats:
-    """Return by how many grid points structures lie farther right, along the reflectors, than on a confirmed line.
+    """Return how many grid points farther right, along reflectors, structures lie than on a confirmed line.
 
     Parameters
     ----------
@@ -271,11 +286,12 @@ def sideways_move(line: ConfirmedLine, nodes: Nodes, shift: Floats, metres: floa
     Returns
     -------
     move : array, shape (rows, columns)
+        In grid points, for each grid point of the other line; negative for structures farther left.
 
     Notes
     -----
-    Grid points of the two lines are compared by the encoder's predictions. These are projected on the discriminant axes
-    of the confirmed line's classes and scaled to unit variance within classes.
+    Grid points of the two lines are compared by the encoder's predictions. These are projected on the axes that a
+    linear discriminant analysis finds for the confirmed line's classes, and scaled to unit variance within classes.
     """
     source, target = _discriminants(line, nodes)
     rows, columns = _grid(nodes.dips.shape)
@@ -289,7 +305,11 @@ def sideways_move(line: ConfirmedLine, nodes: Nodes, shift: Floats, metres: floa
 
 
 def places(shift: Floats, move: Floats, dips: Floats) -> tuple[Floats, Floats]:
-    """Return rows and columns on the confirmed line for every sample of another line, from its shift and move."""
+    """Return the row and the column on a confirmed line that correspond to each sample of another line.
+
+    `shift` is from `vertical_shift`, and `move` from `sideways_move`. `dips` are the dips at the grid points of the
+    other line, in samples per trace.
+    """
     fine = upsample(np.stack([STRIDE * move, _smooth(dips, (2, 2))], axis=-1)[None], shift.shape)[0]
     rows, columns = _grid(shift.shape)
     rows, columns = rows - fine[..., 1] * fine[..., 0], columns - fine[..., 0]
@@ -297,7 +317,9 @@ def places(shift: Floats, move: Floats, dips: Floats) -> tuple[Floats, Floats]:
 
 
 def class_distances(codes: npt.NDArray[np.uint8], n_classes: int) -> Floats:
-    """Return the distance from each sample to each class in pixels, at most 64, shape (n_samples, n_traces, n_classes).
+    """Return the distance in pixels, at most 64, from each sample of a line to the nearest sample of each class.
+
+    The shape of the result is (n_samples, n_traces, n_classes). `codes` holds ``i + 1`` for class i.
 
     Examples
     --------
@@ -311,7 +333,10 @@ def class_distances(codes: npt.NDArray[np.uint8], n_classes: int) -> Floats:
 
 
 def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
-    """Project the predictions of both lines on the discriminant axes of the confirmed line's classes."""
+    """Project the encoder's predictions on a confirmed line and on another line on axes that separate the classes.
+
+    The axes are those of a linear discriminant analysis of the confirmed line's classes.
+    """
     source, target = line.predictions.astype(np.float32), nodes.predictions
     codes = _at_nodes(line.codes)
     mean = source.mean(axis=(0, 1))
@@ -329,10 +354,11 @@ def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
 
 
 def _crossing(line: ConfirmedLine) -> Floats:
-    """Return which share of the class boundaries around each grid point of a confirmed line cuts reflectors.
+    """Return, at each grid point of a confirmed line, the share of the class boundaries around it that cut reflectors.
 
-    Labels are moved along the reflectors and, by the same distance, vertically. If a boundary follows the reflectors,
-    the move along the reflectors changes few samples; if it cuts reflectors, both moves change about as many samples.
+    Labels are moved by 8 traces along the reflectors and, for comparison, by 8 samples vertically. If a boundary
+    follows the reflectors, the move along them changes few labels. If it cuts reflectors, both moves change about
+    equally many labels.
     """
     codes = line.codes.astype(np.intp)
     dips = upsample(_smooth(line.dips.astype(np.float32), (2, 2))[None, ..., None], codes.shape)[0, ..., 0]
@@ -357,7 +383,7 @@ def _crossing(line: ConfirmedLine) -> Floats:
 
 
 def _grid(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Return the row and the column of every sample."""
+    """Return two arrays of the given shape: the row number and the column number of every sample."""
     rows, columns = np.indices(shape).astype(np.float32)
     return np.asarray(rows), np.asarray(columns)
 
@@ -368,13 +394,13 @@ def _clipped(places: npt.NDArray[Any], size: int) -> npt.NDArray[np.intp]:
 
 
 def _at_nodes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the values of the samples nearest to the grid points."""
+    """Return the values of a section at the samples nearest to its grid points."""
     rows, columns = (np.minimum(np.arange(-(-n // STRIDE)) * STRIDE + 2, n - 1) for n in values.shape)
     return values[np.ix_(rows, columns)]
 
 
 def _paired(section: Floats) -> Floats:
-    """Average pairs of neighbouring traces."""
+    """Average neighbouring traces in pairs, which halves the number of columns; an odd last trace stays unchanged."""
     if section.shape[1] % 2:
         section = np.concatenate([section, section[:, -1:]], axis=1)
     result: Floats = (section[:, ::2] + section[:, 1::2]) * np.float32(0.5)
@@ -393,7 +419,10 @@ def _at(values: Floats, rows: Floats, columns: Floats) -> Floats:
 
 @numba.njit(nogil=True, cache=True)
 def sampled(values, rows, columns):  # type: ignore[no-untyped-def]
-    """Interpolate values of shape (n_rows, n_columns, n) linearly at rows and columns; repeat edge values outwards."""
+    """Interpolate values of shape (n_rows, n_columns, n) linearly at fractional rows and columns.
+
+    Beyond the edges, the edge values are repeated.
+    """
     height, width, n = values.shape
     out = np.empty((*rows.shape, n), np.float32)
     for i in range(rows.shape[0]):
@@ -412,7 +441,10 @@ def sampled(values, rows, columns):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _vertical_costs(source, target, most):  # type: ignore[no-untyped-def]
-    """Return squared differences of sections at shifts from -most to most, shape (n_samples, n_traces, n_shifts)."""
+    """Return the squared differences of two sections at vertical shifts from -most to most samples.
+
+    The shape of the result is (n_samples, n_traces, n_shifts).
+    """
     n_samples, n_traces = target.shape
     out = np.empty((n_samples, n_traces, 2 * most + 1), np.float32)
     for i in range(n_samples):
@@ -425,7 +457,10 @@ def _vertical_costs(source, target, most):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _sideways_costs(source, target, dips, most):  # type: ignore[no-untyped-def]
-    """Return squared feature distances at moves from -most to most along reflectors, shape (rows, columns, n_moves)."""
+    """Return the squared distances of features when one line is moved along reflectors by -most to most grid points.
+
+    The shape of the result is (rows, columns, n_moves).
+    """
     n_rows, n_columns, n = target.shape
     out = np.empty((n_rows, n_columns, 2 * most + 1), np.float32)
     for i in range(n_rows):
@@ -445,7 +480,12 @@ def _sideways_costs(source, target, dips, most):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _cheapest(costs, bend, jump):  # type: ignore[no-untyped-def]
-    """Return the shift with the smallest path cost, summed over four directions and refined to a fraction of a step."""
+    """Return the shift with the smallest path cost at each position, by semi-global matching (see `vertical_shift`).
+
+    `costs` has the shape (height, width, n_shifts). The cost of a path rises by `bend` where the shift changes by one
+    step, and by `jump` where it changes by more. Path costs are summed over four directions, and the shift is refined
+    to a fraction of a step.
+    """
     height, width, n = costs.shape
     bend, jump = np.float32(bend), np.float32(jump)
     total = np.zeros_like(costs)

@@ -1,8 +1,8 @@
 """Labels and confidence from class scores, by the rule that all mappers share.
 
 Scores are real numbers >= 0 of shape (n_patches, height, width, n_classes), NumPy or torch. Labels are uint8 codes:
-0 is `uncertain`, ``i + 1`` the class of ``scores[..., i]``. Every function treats patches one by one, so blocks may
-be split in any way. In label volumes 0 is `not labelled` and 255 `uncertain`.
+0 is `uncertain`, ``i + 1`` the class of ``scores[..., i]``. Every function treats patches one by one, so a stack may be
+split into blocks of any size. In label volumes 0 is `not labelled` and 255 `uncertain`.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,8 +33,9 @@ def labelled(codes: Array) -> Array:
 def as_codes(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     """Convert codes of a label volume to uint8.
 
-    NaN becomes 0, `not labelled`. -1, as SEG-Y files of signed bytes store 255, becomes 255, `uncertain`. Other values
-    below 0 or above 255, and fractions, raise a ValueError, because they would become the code of another class.
+    NaN becomes 0, `not labelled`. -1, which SEG-Y files of signed bytes hold instead of 255, becomes 255, `uncertain`.
+    Fractions and other values below 0 or above 255 raise a ValueError, because the conversion would change them to the
+    code of another class.
 
     Examples
     --------
@@ -48,19 +49,21 @@ def as_codes(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     values = np.where(values == -1, np.float32(UNCERTAIN), values)
     wrong = (values < 0) | (values > UNCERTAIN) | (values != np.rint(values))
     if wrong.any():
-        raise ValueError(f"The labels contain code {values[wrong].flat[0]:g}; give whole codes from 0 to {UNCERTAIN}.")
+        raise ValueError(
+            f"The labels contain code {values[wrong].flat[0]:g}; codes must be whole numbers from 0 to {UNCERTAIN}."
+        )
     return values.astype(np.uint8)
 
 
 def find_background(classes: Iterable[str], background: str | None = None) -> str | None:
-    """Return the name of the class that may appear in any patch, or None.
+    """Return the name of the background, the class that may appear in any patch; None if no class is background.
 
     Parameters
     ----------
     classes : sequence of str
     background : str, optional
-        Its name, if given; it must be one of the classes. By default the first name of `BACKGROUNDS` that is one of the
-        classes, in upper or lower case.
+        Name of the background, which must be one of the classes. By default, the first name of `BACKGROUNDS` that is
+        one of the classes, in upper or lower case.
 
     Examples
     --------
@@ -77,16 +80,16 @@ def find_background(classes: Iterable[str], background: str | None = None) -> st
 
 
 def winner(scores: Array) -> tuple[Array, Array]:
-    """Return codes and scores of the class with the highest score at every pixel; the first class wins a tie.
+    """Return, at every pixel, the code and the score of the class with the highest score; the first class wins a tie.
 
     The highest score is the paper's confidence (eq. 9), a raw magnitude that grows with the amplitude.
 
     Returns
     -------
     codes : uint8 array
-        Shape of the scores without the last axis.
+        ``i + 1`` where ``scores[..., i]`` is the highest score; shape of the scores without the last axis.
     best : array
-        The same shape.
+        The highest score; the same shape.
 
     Examples
     --------
@@ -128,7 +131,7 @@ def confidence(scores: Array) -> Array:
 def label(
     scores: Array, *, confident: Array = None, smooth: Callable[[Array], Array] | None = None, order: str = "paper"
 ) -> Array:
-    """Give every pixel the class with the highest score, or `uncertain` where not confident, and smooth the labels.
+    """Label every pixel with the class of the highest score, except pixels that are not confident; smooth the labels.
 
     Parameters
     ----------
@@ -138,8 +141,9 @@ def label(
     smooth : callable, optional
         `median_filter` or `majority_filter`.
     order : {"paper", "published"}
-        Of the two steps: `paper` removes uncertain pixels and then smooths, so that small holes close; `published`, the
-        authors' released code, smooths first, so that every unsure pixel ends as `uncertain`.
+        Order of the two steps. `paper`: first set pixels to `uncertain`, then smooth, which closes small holes.
+        `published`, as in the authors' released code: first smooth, so that every pixel that is not confident ends as
+        `uncertain`.
 
     Returns
     -------

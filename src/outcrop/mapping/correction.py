@@ -1,8 +1,8 @@
 """Correction of votes by strokes, at the painted grid points and at similar or nearby samples.
 
-A Gaussian process with mean 0 is fitted to the residuals: painted classes minus the votes without the strokes.
-On lines without strokes, its kernel compares features alone. On painted lines a second process is used, whose kernel
-also links nearby samples with less similar features. Samples unlike all painted samples keep their votes.
+A Gaussian process with mean 0 is fitted to the residuals: the painted classes minus the votes without the strokes.
+On lines without strokes, its kernel compares features alone. On lines with strokes, a second process is used. Its
+kernel also links nearby samples with less similar features. Samples unlike all painted samples keep their votes.
 """
 
 from typing import NamedTuple
@@ -22,28 +22,34 @@ N_PLACES = 3  # last columns of the compared points: line, trace and sample
 
 
 class Correction(NamedTuple):
-    """Residuals of votes, interpolated between painted grid points."""
+    """Correction of votes by strokes: painted grid points, and their weights in the correction of other points."""
 
     painted: Floats  # (n, n_features + 3): features, divided by the width of the kernel; line, trace and sample
     weights: Floats  # (n, n_classes), for lines without strokes
     line_weights: Floats  # (n, n_classes), for painted lines
 
     def at(self, points: Floats) -> Floats:
-        """Return the correction of the votes at grid points of one line, shape (n, n_classes)."""
+        """Return the numbers to add to the votes at grid points of one line, shape (n, n_classes).
+
+        `points` come from `with_places`, with features divided by the width of the kernel.
+        """
         similarity, near = _similarity(points, self.painted)
         weights = self.line_weights if near.any() else self.weights
         added: Floats = ((similarity + near) @ weights).astype(np.float32)
         return added
 
     def without_places(self) -> "Correction":
-        """Return the same correction without positions, which acts by features alone, for another survey."""
+        """Return a copy of the correction for another survey: it has no positions and compares features alone."""
         elsewhere = self.painted.copy()
         elsewhere[:, -N_PLACES:] = np.inf
         return self._replace(painted=elsewhere)
 
 
 def with_places(features: Floats, line: float | None, rows: npt.ArrayLike, columns: npt.ArrayLike) -> Floats:
-    """Append line, trace and sample of grid points to their features; None as line is stored as infinity."""
+    """Append the positions of grid points (line, trace and sample) to their features.
+
+    `columns` holds the traces, `rows` the samples. If `line` is None (another survey), it is stored as infinity.
+    """
     places = np.empty((*features.shape[:-1], N_PLACES), np.float32)
     places[..., 0] = np.inf if line is None else line
     places[..., 1], places[..., 2] = columns, rows
@@ -51,7 +57,10 @@ def with_places(features: Floats, line: float | None, rows: npt.ArrayLike, colum
 
 
 def _similarity(these: Floats, those: Floats) -> tuple[Floats, Floats]:
-    """Return two similarities of points, from 0 to 1: by features, and by features and distance on the same line."""
+    """Return two similarities, from 0 to 1, of every point in `these` to every point in `those`.
+
+    The first compares features alone. The second compares features and distance; it is 0 for points on different lines.
+    """
     unlike = _squares(these[:, :-N_PLACES], those[:, :-N_PLACES])
     near = np.zeros_like(unlike)
     lines = those[:, -N_PLACES]
@@ -63,7 +72,7 @@ def _similarity(these: Floats, those: Floats) -> tuple[Floats, Floats]:
 
 
 def _squares(these: Floats, those: Floats) -> Floats:
-    """Return the squared distances between the rows of two arrays."""
+    """Return the squared Euclidean distances of all pairs of rows of two arrays."""
     squares: Floats = (these**2).sum(axis=1)[:, None] + (those**2).sum(axis=1) - 2 * these @ those.T
     return np.maximum(squares, 0)
 
@@ -76,6 +85,7 @@ def fit_correction(points: Floats, residuals: Floats) -> Correction:
     points : array, shape (n, n_features + 3)
         From `with_places`, with features divided by the width of the kernel.
     residuals : array, shape (n, n_classes)
+        1 for the painted class and 0 for other classes, minus the votes without the strokes.
 
     Examples
     --------
@@ -92,7 +102,10 @@ def fit_correction(points: Floats, residuals: Floats) -> Correction:
 
 
 def _solved(similarity: Floats, residuals: Floats) -> Floats:
-    """Return the weights for the posterior mean of a Gaussian process with this covariance."""
+    """Return the weights of the painted points in the posterior mean of a Gaussian process.
+
+    `similarity` is the covariance of the painted points, without noise.
+    """
     system = similarity.astype(np.float64)
     system[np.diag_indices_from(system)] += NOISE
     weights: Floats = scipy.linalg.solve(system, residuals, assume_a="pos").astype(np.float32)

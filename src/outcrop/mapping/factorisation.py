@@ -29,7 +29,7 @@ EPSILON = 1e-9  # keeps 0 / 0 out of the update rules, as in the paper's eq. A-7
 
 
 class Penalties(NamedTuple):
-    """Weights of the terms of the objective other than the misfit."""
+    """Weights of the terms of the objective; the misfit ||X - W H||^2 has weight 1."""
 
     orthogonality: float = 5.0
     atoms: float = 0.1
@@ -41,7 +41,7 @@ PENALTIES = Penalties()
 
 
 class Variant(NamedTuple):
-    """Differences between the paper, the authors' released code and the exact gradient of F."""
+    """Constants in which the update rules of the paper, of the released code and of the exact gradient differ."""
 
     pull: int  # multiple of gamma H in the numerator of the H update
     push: int  # multiple of gamma H H^T H in the denominator of the H update
@@ -62,7 +62,7 @@ VARIANTS = {
 
 
 class Paint(NamedTuple):
-    """Pixels labelled by hand, as masks of the pixels on which each class is wrong."""
+    """Pixels labelled by hand, stored as one mask for each class, of the pixels on which this class is wrong."""
 
     columns: Array  # positions of the patches with painted pixels
     wrong: list[Array]  # per class, (n_pixels, n_painted): 1 where a pixel was painted as another class, else 0
@@ -70,7 +70,7 @@ class Paint(NamedTuple):
 
 
 class _Factors(NamedTuple):
-    """W and H with their products A, S and G, as in the table of the module's docstring."""
+    """The factors W and H with the products A = W^T X, S = W^T W and G = H H^T."""
 
     W: Array
     H: Array
@@ -80,7 +80,7 @@ class _Factors(NamedTuple):
 
 
 def objective(X: Array, W: Array, H: Array, *, penalties: Penalties = PENALTIES, paint: Paint | None = None) -> Array:
-    """Return three numbers: the objective F, its part that the W update lowers, and its part that the H update lowers.
+    """Return three numbers: the objective F, the sum of its terms with W, and the sum of its terms with H.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def objective(X: Array, W: Array, H: Array, *, penalties: Penalties = PENALTIES,
 def _evaluator(
     X: Array, n_atoms: int, penalties: Penalties, paint: Paint | None
 ) -> Callable[[_Factors, list[Array]], Array]:
-    """Return a function that computes the objective from the factors and the evidence on painted pixels."""
+    """Return a function that computes the three numbers of `objective` from the factors and `_painted_misfit`."""
     xp = array_namespace(X)
     gamma, lambda1, lambda2, charge = penalties
     charges = [] if paint is None else [charge] * len(paint.groups)
@@ -127,7 +127,10 @@ def _evaluator(
 
 
 def _painted_misfit(W: Array, H: Array, paint: Paint | None, rows: slice = slice(None)) -> list[Array]:
-    """Return, per class, its evidence on pixels painted as another class: arrays of shape (n_rows, n_painted)."""
+    """Return, for each class, the evidence for this class on pixels that were painted as another class.
+
+    Each array has the shape (n_rows, n_painted): the pixels `rows` of the patches with painted pixels.
+    """
     if paint is None:
         return []
     return [
@@ -137,7 +140,7 @@ def _painted_misfit(W: Array, H: Array, paint: Paint | None, rows: slice = slice
 
 
 def _row_blocks(x: Array) -> list[slice]:
-    """Return slices of rows, small enough for the cache of a CPU; one slice of all rows on an accelerator."""
+    """Split the rows of a matrix into slices that fit the cache of a CPU; on a GPU, one slice holds all rows."""
     n_rows, n_columns = x.shape
     size = max(256, 2**20 // n_columns) if on_cpu(x) else n_rows
     return [slice(start, start + size) for start in range(0, n_rows, size)]
@@ -171,7 +174,7 @@ def update_coefficients(
     Notes
     -----
     The root rule multiplies by the positive root r of ``c r^3 + b r = a`` with ``a = A + 2 gamma H``, ``b = S H`` and
-    ``c = 2 gamma G H``. It minimises a bound of F that touches F at r = 1, so F never rises; the ratio rule
+    ``c = 2 gamma G H``. It minimises an upper bound of F that equals F at r = 1, so F never rises. The ratio rule
     ``a / (b + c)`` has the same fixed points but may raise F.
     """
     xp = array_namespace(H)
@@ -196,7 +199,7 @@ def update_coefficients(
 def _cubic_root(a: Array, b: Array, c: Array) -> Array:
     """Return the positive root r of c r^3 + b r = a, by Newton's method.
 
-    It is started above the root, from where the iterates decrease monotonically.
+    The iteration starts above the root and decreases monotonically.
     """
     xp = array_namespace(a)
     r = xp.minimum(a / b, (a / (c + EPSILON)) ** (1 / 3))
@@ -217,11 +220,12 @@ def factorise(
     paint: Paint | None = None,
     accelerate: bool = False,
 ) -> Iterator[tuple[Array, Array, Array]]:
-    """Factorise X into W H; yield (W, H, `objective`) at the start and after every iteration, without end.
+    """Factorise X into W H iteratively, without end; yield W, H and `objective` at the start and after every iteration.
 
     Parameters
     ----------
     X : array, shape (n_pixels, n_patches)
+        One vectorised patch per column.
     W : array, shape (n_pixels, n_atoms)
         Changed in place; zeros stay zero.
     H : array, shape (n_atoms, n_patches)
@@ -229,8 +233,8 @@ def factorise(
     penalties : Penalties
     paint : Paint, optional
     accelerate : bool
-        Reach the same fixed points in far fewer iterations, see `_accelerated`. Not for `published`, whose fixed points
-        depend on the scaling between the steps.
+        If True, reach the same fixed points in far fewer iterations, see `_accelerated`. Not allowed for `published`,
+        whose fixed points depend on the scaling between the steps.
     """
     rule = VARIANTS[variant]
     if accelerate and rule.normalise:
@@ -242,7 +246,7 @@ def factorise(
 
 
 def _plain(X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None) -> Iterator[_Factors]:
-    """Iterate a variant without extrapolation: one update of W and one of H in each iteration."""
+    """Yield the factors at the start and after every iteration: one update of W and one of H, without extrapolation."""
     while True:
         yield factors
         factors = _iterate(X, factors, rule, penalties, paint)
@@ -257,12 +261,12 @@ def _plain(X: Array, factors: _Factors, rule: Variant, penalties: Penalties, pai
 def _accelerated(
     X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None
 ) -> Iterator[_Factors]:
-    """Iterate with extrapolation: start each iteration ahead of the last factors, in the direction of their change.
+    """Yield the factors of each iteration, which starts from factors extrapolated in the direction of their change.
 
-    H is updated several times in each iteration, because its costly products are reused, and by the root rule, which
-    has the fixed points of the ratio rule without oscillations. If an iteration raises the objective of the rule (F
-    with push / 2 times gamma), it is repeated from the last factors without extrapolation. H is updated ten times
-    before the first update of W, because a random H would spoil the atoms.
+    H is updated several times in each iteration, because these updates share the costly products W^T X and W^T W. They
+    use the cubic-root rule, which has the fixed points of the ratio rule but does not oscillate. If an iteration raises
+    the objective of the rule (F with gamma times push / 2), it is repeated from the last factors without extrapolation.
+    Before the first update of W, H is updated ten times, because a random H would spoil the atoms.
     """
     xp = array_namespace(X)
     rule = rule._replace(root=True)
@@ -297,7 +301,7 @@ def _iterate(
 
 
 def _settle(factors: _Factors, steps: int, rule: Variant, penalties: Penalties, paint: Paint | None) -> _Factors:
-    """Return the factors after `steps` updates of H."""
+    """Return the factors after `steps` updates of H; W stays unchanged."""
     W, H, A, S, G = factors
     gram = _with_ridge(S, penalties.coefficients)
     for _ in range(steps):
@@ -318,14 +322,17 @@ def _scaled_eye(xp: Any, n: int, dtype: Any, device: Any, scale: float) -> Array
 
 
 def _inverse_norms(gram: Array) -> Array:
-    """Return the inverse of the norms whose squares are on the diagonal of `gram`; 1 where a norm is 0."""
+    """Return 1 / norm for the norms whose squares are the diagonal of `gram`; 1 where a norm is 0."""
     xp = array_namespace(gram)
     squares = xp.linalg.diagonal(gram)
     return 1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
 
 
 def _pull(W: Array, H: Array, paint: Paint | None) -> Array:
-    """Return W^T times the evidence of wrong classes on painted pixels, in the shape of H; None without `paint`."""
+    """Return W^T times the evidence of wrong classes on painted pixels, in the shape of H.
+
+    If `paint` is None, return None.
+    """
     if paint is None:
         return None
     xp = array_namespace(H)
@@ -336,14 +343,14 @@ def _pull(W: Array, H: Array, paint: Paint | None) -> Array:
 
 
 class Solver(NamedTuple):
-    """Constants of `solve_coefficients` that depend on the atoms."""
+    """Constants of `solve_coefficients` that depend on the atoms: the inverted matrix and the step length."""
 
     inverse: Array
     length: Array
 
 
 def prepare_solver(S: Array, *, penalty: float) -> Solver:
-    """Compute the constants of `solve_coefficients` from S = W^T W."""
+    """Compute the constants of `solve_coefficients` from S = W^T W and the penalty on the coefficients."""
     xp = array_namespace(S)
     gram = xp.astype(S, xp.float64)
     gram = _with_ridge(gram, penalty + 1e-9 * xp.max(gram))
@@ -356,9 +363,9 @@ def solve_coefficients(A: Array, solver: Solver) -> Array:
 
     Notes
     -----
-    Alternating directions (ADMM) with over-relaxation: every step is one product with a fixed matrix, and patches are
-    independent. With the geometric mean of the eigenvalues of W^T W as step length, 40 steps are enough; multiplicative
-    updates take thousands.
+    The method is ADMM (alternating directions) with over-relaxation. Every step is one product with a fixed matrix, and
+    patches are independent. With the geometric mean of the eigenvalues of W^T W as step length, 40 steps are enough;
+    multiplicative updates take thousands.
     """
     xp = array_namespace(A)
     H, dual = xp.zeros_like(A), xp.zeros_like(A)

@@ -23,7 +23,7 @@ def check_patches(patches: Array) -> tuple[Array, Any]:
 
 
 def class_codes(classes: npt.ArrayLike, *, n_patches: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the class names in order of first appearance, and for every patch the position of its class among them.
+    """Return the class names in order of first appearance, and the position of each patch's class in these names.
 
     Examples
     --------
@@ -36,13 +36,18 @@ def class_codes(classes: npt.ArrayLike, *, n_patches: int) -> tuple[np.ndarray, 
         raise ValueError(f"classes has shape {classes.shape} for {n_patches} patches; give one class per patch.")
     names, first, codes = np.unique(classes, return_index=True, return_inverse=True)
     if not 2 <= len(names) <= 254:
-        raise ValueError(f"classes names {len(names)} classes ({', '.join(map(str, names[:3]))}); give 2 to 254.")
+        raise ValueError(
+            f"The number of different classes is {len(names)} ({', '.join(map(str, names[:3]))}); give 2 to 254."
+        )
     order = np.argsort(first)
     return names[order], np.argsort(order)[codes]
 
 
 def check_masks(masks: Array | None, patches: Array, *, n_classes: int) -> Array | None:
-    """Return codes of painted pixels as uint8 on the device of the patches, or None if no pixel is painted."""
+    """Return the codes of painted pixels as uint8 on the device of the patches; None if no pixel is painted.
+
+    Raise a ValueError if the masks do not fit the patches, or contain other values than 0 to `n_classes`.
+    """
     if masks is None:
         return None
     masks = to_numpy(masks)

@@ -49,7 +49,8 @@ class LabelMapper(Saved, BaseEstimator):
     atoms_per_class : int
         Number of atoms; a class with fewer patches gets one atom per patch.
     sparsity : float or None
-        Hoyer sparsity of the initial atoms, between 0 and 1; with None the k-means centres are used unchanged.
+        Hoyer sparsity of the initial atoms, between 0 and 1. If None, the k-means centres of the patches are used
+        unchanged.
     variant : {"paper", "published", "exact"}
         Update rules as printed in the paper, as in the authors' released code, or such that the objective never rises.
     orthogonality, atom_penalty, coefficient_penalty : float
@@ -59,9 +60,9 @@ class LabelMapper(Saved, BaseEstimator):
         By default 200; 400 for variant `published`; 40 with `accelerate`.
     min_confidence : float, optional
         Pixels whose `confidence` is lower become `uncertain`. The confidence is a share of the evidence, so limits up
-        to 1 / n_classes have no effect. By default the threshold of the variant is used, which has almost no effect:
-        that of `paper` makes every pixel uncertain at the first iteration and no pixel from about the tenth on; that
-        of `published` makes no pixel uncertain.
+        to 1 / n_classes have no effect. By default the threshold of the variant is used, which has almost no effect.
+        The threshold of `paper` makes every pixel uncertain at the first iteration and no pixel from about the tenth
+        iteration on; the threshold of `published` makes no pixel uncertain.
     smoothing : {"median", "majority", None}
         3x3 filter of the labels. The median, as in the paper, depends on the order of the class codes; the majority
         does not.
@@ -69,7 +70,7 @@ class LabelMapper(Saved, BaseEstimator):
         Take longer steps towards the same fixed points: about 20 iterations, each 1.5 times as long, lower the
         objective as much as 200 plain iterations. Not for variant `published`.
     tf32 : bool
-        Allow 10-bit mantissas in matrix products on CUDA, about three times as fast.
+        Allow TF32, with 10-bit mantissas, in matrix products on CUDA; this is about three times as fast.
     random_state : int, optional
         Seed of k-means and of the initial coefficients.
 
@@ -155,7 +156,9 @@ class LabelMapper(Saved, BaseEstimator):
         return self.fit(patches, classes, masks).labels_
 
     def predict(self, patches: Array) -> Array:
-        """Label the pixels of new patches; their coefficients are solved for the fitted atoms, without orthogonality.
+        """Label the pixels of new patches.
+
+        The coefficients of the patches are computed for the fitted atoms, without the penalty on orthogonality.
 
         Returns
         -------
@@ -173,7 +176,7 @@ class LabelMapper(Saved, BaseEstimator):
         return self._by_blocks(confidence, patches)
 
     def scores(self, patches: Array) -> Array:
-        """Return the evidence for every class at every pixel: what the atoms of the class contribute.
+        """Return the evidence for every class at every pixel: the contribution of the atoms of the class.
 
         Returns
         -------
@@ -182,7 +185,10 @@ class LabelMapper(Saved, BaseEstimator):
         return self._by_blocks(lambda scores: scores, patches)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return a dict for JSON and a dict of arrays; `labels_` and `confidence_` are left out."""
+        """Return the data of the fitted mapper to save: a dict for JSON and a dict of arrays.
+
+        `labels_` and `confidence_` are not saved.
+        """
         check_is_fitted(self, "atoms_")
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
         return about, {name: to_numpy(getattr(self, f"{name}_")) for name in LEARNT}
@@ -212,7 +218,7 @@ class LabelMapper(Saved, BaseEstimator):
                 raise ValueError(f"{name} is {getattr(self, name)}; choose 0 or more.")
 
     def _initial_atoms(self, patches: Array, codes: np.ndarray, *, seed: int) -> tuple[Array, np.ndarray]:
-        """Return sparse k-means centres of every class, and the class of each centre."""
+        """Return the initial atoms, which are sparse k-means centres of each class, and the class of each atom."""
         xp = array_namespace(patches)
         groups = []
         for i, name in enumerate(self.classes_):
@@ -257,7 +263,7 @@ class LabelMapper(Saved, BaseEstimator):
         return xp.where(masks > 0, masks, labels), xp.where(masks > 0, xp.ones_like(sure), sure)
 
     def _by_blocks(self, function: Callable[[Array], Array], patches: Array | None = None) -> Array:
-        """Apply a function to the scores of the given patches, by default of the fitted patches, block by block."""
+        """Apply a function to the class scores of patches, block by block; by default, use the fitted patches."""
         check_is_fitted(self, "atoms_")
         coefficients = self.coefficients_ if patches is None else self._solve(patches)
         xp = array_namespace(coefficients)
@@ -329,7 +335,7 @@ def class_scores(atoms: Array, coefficients: Array, atom_classes: np.ndarray, *,
 
 
 def _paint(masks: Array | None, atom_classes: np.ndarray, *, like: Array) -> Paint | None:
-    """Convert painted pixels to the layout of the factorisation; None if no pixel is painted."""
+    """Convert masks of painted pixels to a `Paint` for the factorisation; return None if `masks` is None."""
     if masks is None:
         return None
     xp = array_namespace(like)
@@ -341,7 +347,7 @@ def _paint(masks: Array | None, atom_classes: np.ndarray, *, like: Array) -> Pai
 
 
 def _groups(atom_classes: np.ndarray) -> list[slice]:
-    """Return for every class the slice of its atoms."""
+    """Return, for every class, the slice of its atoms in the stack of all atoms."""
     ends = np.cumsum(np.bincount(atom_classes)).tolist()
     return [slice(start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
 
@@ -353,14 +359,14 @@ def _moved(x: Array, *, like: Array) -> Array:
 
 
 def _transposed(x: Array) -> Array:
-    """Return the transpose as a copy with contiguous rows."""
+    """Return the transpose of a matrix as a copy with contiguous rows."""
     xp = array_namespace(x)
     return xp.reshape(xp.reshape(x.T, (-1,)), (x.shape[1], x.shape[0]))
 
 
 @contextlib.contextmanager
 def _float32_products(x: Array, *, tf32: bool) -> Iterator[None]:
-    """Compute matrix products of torch in full float32, or with TF32 where the user chose it."""
+    """Let torch compute matrix products in full float32 within this context, or in TF32 if `tf32` is True."""
     if not array_api_compat.is_torch_array(x):
         yield
         return

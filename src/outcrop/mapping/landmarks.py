@@ -1,4 +1,7 @@
-"""Graphs that link similar landmarks of a survey, over which the classes of clicks spread."""
+"""Graphs that link similar landmarks of a survey; the classes of clicks spread over the links.
+
+Landmarks are random grid points of the survey.
+"""
 
 from typing import Any
 
@@ -54,18 +57,22 @@ class LandmarkGraph:
         self.pairs = [(pairs[0], other) for other in pairs[1:]]
 
     def embedded(self, features: Floats) -> Floats:
-        """Return (features - mean) * scale: features with mean 0 whose variances are their weights in a distance."""
+        """Return (features - mean) * scale; the variance of a scaled feature is its weight in distances."""
         embedded: Floats = ((features - self.mean) * self.scale).astype(np.float32)
         return embedded
 
     def weights(self, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
-        """Return the nearest landmarks of each point and their weights, which sum to 1; shape (n, 6 or fewer) each."""
+        """Return the landmarks nearest to each point, at most 6, and their weights, which sum to 1 for each point.
+
+        `points` holds features from `embedded`. Both results have one row per point.
+        """
         return nearest_weights(self.search, points)
 
     def reach(self, seeds: Floats) -> Floats:
         """Return how often random walks from the seeds visit each landmark, scaled to mean 1 for each class.
 
-        Seeds and result have shape (n_landmarks, n_classes).
+        `seeds` holds the weight of each landmark as a start of walks. Seeds and result have the shape (n_landmarks,
+        n_classes).
         """
         spread = scipy.linalg.cho_solve(self.factor, self.root[:, None] * seeds, check_finite=False)
         spread = np.maximum(self.root[:, None] * spread, 1e-9)
@@ -103,27 +110,39 @@ class LandmarkGraph:
 
 
 def nearest_weights(search: NearestNeighbors, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
-    """Return for each point its nearest fitted points, and their weights, which fall with distance and sum to 1."""
+    """Return the points of `search` that are nearest to each given point, and their weights.
+
+    The weights decrease with distance and sum to 1 for each given point.
+    """
     distance, nearest = search.kneighbors(points, min(N_NEAREST, search.n_samples_fit_))
     weight = np.exp(-((distance / np.maximum(distance[:, -1:], 1e-6)) ** 2)).astype(np.float32)
     return nearest, weight / weight.sum(axis=1, keepdims=True)
 
 
 def interpolated(values: Floats, nearest: npt.NDArray[np.intp], weight: Floats) -> Floats:
-    """Interpolate values of landmarks to points, by `nearest_weights`; values and result (n,) or (n, n_values)."""
+    """Interpolate values of landmarks to points, with the nearest landmarks and the weights from `nearest_weights`.
+
+    `values` has the shape (n_landmarks,) or (n_landmarks, n_values), the result (n_points,) or (n_points, n_values).
+    """
     result: Floats = np.einsum("nk,nk...->n...", weight, values[nearest])
     return result
 
 
 def landmark_graphs(survey: SurveySample) -> list[LandmarkGraph]:
-    """Split the landmarks into disjoint parts and return a graph of each; the mean of their votes is less random."""
+    """Split the landmarks of a survey into disjoint groups, and return a graph of each group.
+
+    The mean of the votes of several graphs is less random than the votes of one graph.
+    """
     mean, scale = survey.landmarks.mean(axis=0), _block_scale(survey.landmarks)
     n_graphs = max(1, len(survey.landmarks) // GRAPH_SIZE)
     return [LandmarkGraph(survey.part(slice(first, None, n_graphs)), mean, scale) for first in range(n_graphs)]
 
 
 def _block_scale(features: Floats) -> Floats:
-    """Return factors that give the energies a total variance of 1 and the decoder features `FINE_VARIANCE`."""
+    """Return a factor for each feature, such that energies have a total variance of 1.
+
+    Decoder features, scaled by their factors, have the total variance `FINE_VARIANCE`.
+    """
     n = N_ENERGIES
     variance = np.concatenate([np.full(n, 1 / n), np.full(features.shape[1] - n, FINE_VARIANCE)])
     variance[n:] /= max(features.shape[1] - n, 1)

@@ -18,7 +18,11 @@ DOUBT = 0.3  # probability that the true boundary lies elsewhere between its two
 
 
 def layered_share(survey: SurveySample) -> float:
-    """Return the share of the variance of the energies that relative time explains, between 0 and 1."""
+    """Return how much of the variance of the energies relative time explains, from 0 to 1.
+
+    Energies are features of grid points. The relative time of a grid point is the row at which its reflector crosses
+    the middle trace of its line. A survey with a large share is layered.
+    """
     energies = np.arange(N_ENERGIES)
     count = np.maximum(survey.layer_count, 1)[:, None]
     total = survey.layer_count.sum()
@@ -29,9 +33,10 @@ def layered_share(survey: SurveySample) -> float:
 
 
 def profile_of(survey: SurveySample) -> npt.NDArray[np.float64]:
-    """Return the encoder's mean predictions at each relative time, on uncorrelated axes of unit variance.
+    """Return the encoder's mean predictions at each relative time, transformed to uncorrelated axes of unit variance.
 
-    The shape is (n_rows, n), one row for each relative time.
+    The shape is (n_rows, n), one row for each relative time. Relative time is the row at which a reflector crosses the
+    middle trace of its line.
     """
     known = np.flatnonzero(survey.layer_count)
     means = survey.layer_sum[known][:, N_ENERGIES:] / survey.layer_count[known, None]
@@ -46,6 +51,8 @@ def ordered_layers(
     profile: npt.NDArray[np.float64], rows: npt.ArrayLike, labels: npt.ArrayLike
 ) -> npt.NDArray[np.intp]:
     """Assign a class to every relative time: each click keeps its class, and layers are as uniform as possible.
+
+    Relative time is the row at which a reflector crosses the middle trace of its line.
 
     Parameters
     ----------
@@ -100,14 +107,15 @@ def layer_shares(
 ) -> npt.NDArray[np.float32]:
     """Return the probability of every class at every relative time.
 
-    Between clicks on two classes the probabilities blend, because the position of the boundary is uncertain.
+    Relative time is the row at which a reflector crosses the middle trace of its line. Between clicks on two
+    classes the probabilities blend, because the position of the boundary is uncertain.
 
     Parameters
     ----------
     layers : array, shape (n_rows,)
-        From `ordered_layers`.
+        Class at each relative time, from `ordered_layers`.
     rows, labels : array, shape (n_clicks,)
-        The same as for `ordered_layers`.
+        Relative time and class of each click, as for `ordered_layers`.
     n_classes : int
 
     Returns

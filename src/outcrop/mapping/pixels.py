@@ -1,4 +1,4 @@
-"""Average over votes along reflectors, and interpolation from grid points to pixels."""
+"""Averages of votes along reflectors, and interpolation of votes from grid points to pixels."""
 
 from collections.abc import Sequence
 
@@ -38,9 +38,9 @@ def along_reflectors(values: Array, dips: Array) -> Array:
     Parameters
     ----------
     values : array, shape (n, rows, columns, n_values)
-        At grid points.
+        Values at the grid points of n sections.
     dips : array, shape (n, rows, columns)
-        In rows per column, equal to samples per trace.
+        Dips at the grid points, in rows per column, equal to samples per trace.
     """
     xp, keep = array_namespace(values), np.float32(np.exp(-STRIDE / REACH))
     values = xp.concat([values, xp.ones_like(values[..., :1])], axis=-1)  # the last one sums the weights
@@ -61,7 +61,9 @@ def along_reflectors(values: Array, dips: Array) -> Array:
 
 
 def upsample(nodes: Array, shape: Sequence[int]) -> Array:
-    """Interpolate linearly from grid points, shape (n, rows, columns, n_values), to all pixels of sections of a shape.
+    """Interpolate values linearly from the grid points of sections to all their pixels.
+
+    `nodes` has the shape (n, rows, columns, n_values). `shape` is the height and width of a section in pixels.
 
     Examples
     --------

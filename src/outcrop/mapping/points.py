@@ -51,7 +51,7 @@ LEARNT = (
 
 
 class Point(NamedTuple):
-    """A sample and the class that it has or, where excluded, does not have."""
+    """A sample of the survey, with a class that it shows or, if `excluded` is True, does not show."""
 
     line: float
     trace: float  # position on the line, 0 at the first trace
@@ -63,7 +63,7 @@ class Point(NamedTuple):
 
 
 class ConfirmedSamples(NamedTuple):
-    """Labels of every sample of confirmed lines."""
+    """Labels of the samples of confirmed lines, and the names of the classes."""
 
     names: Sequence[str] = ()  # class names, starting with code 1
     lines: Mapping[float, npt.NDArray[np.uint8]] = {}  # line -> codes, (n_samples, n_traces); 0 is not confirmed
@@ -81,7 +81,7 @@ class PointMapper(BaseEstimator, Saved):
     Attributes
     ----------
     classes_ : array of str
-        In the order of their first point; a background without points is last.
+        Names of the classes in the order of their first point; a background without points is last.
     shares_ : dict
         Expected share of the survey of every class.
     layered_ : bool
@@ -138,7 +138,7 @@ class PointMapper(BaseEstimator, Saved):
         shown_here = list(points)
         points = [*points, *_points_of(confirmed, {point.name for point in points if not point.excluded})]
         if not any(not point.excluded for point in points):
-            raise ValueError("No point shows a class; give at least one point that is not excluded.")
+            raise ValueError("No point shows a class; give at least one point with excluded=False.")
         graphs = graphs or landmark_graphs(survey)
         names = dict.fromkeys([point.name for point in points] + ([self.background] if self.background else []))
         self.classes_ = np.array(list(names))
@@ -182,8 +182,8 @@ class PointMapper(BaseEstimator, Saved):
         section : array, shape (n_samples, n_traces)
             In [0, 1].
         line : float, optional
-            Line number of the section in the survey of the fit; None for a section of another survey, where positions
-            have no effect.
+            Position of the section's line (0, 1, ...) in the survey of the fit; None for a section of another survey,
+            where positions have no effect.
         device : str, optional
             A torch device such as ``cuda`` that computes the features of the section.
 
@@ -226,7 +226,7 @@ class PointMapper(BaseEstimator, Saved):
         return np.stack([self.votes(section).swapaxes(0, 1) for section in np.asarray(sections)])
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the parameters for JSON, and the arrays."""
+        """Return the data of the fitted mapper to save: a dict for JSON and a dict of arrays."""
         check_is_fitted(self, "landmark_votes_")
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
         arrays = {name: getattr(self, name) for name in LEARNT} | {"points": np.array(self.points_, np.float64)}
@@ -250,9 +250,12 @@ class PointMapper(BaseEstimator, Saved):
 
     @classmethod
     def restored(cls, about: dict[str, Any], arrays: dict[str, Any]) -> "PointMapper":
-        """Rebuild the mapper from the results of `saved`; raise a ValueError if the encoder had other weights."""
+        """Rebuild the mapper from the results of `saved`.
+
+        Raise a ValueError if the mapper was fitted with other weights of the encoder.
+        """
         if about["encoder"] != weights_digest():
-            raise ValueError("The mapper was fitted with other weights of the encoder; fit it again.")
+            raise ValueError("The mapper was fitted with other weights of the encoder than this one; fit it again.")
         mapper = cls(**about["parameters"])
         mapper.classes_, mapper.layered_, mapper.shares_ = np.array(about["classes"]), about["layered"], about["shares"]
         points = arrays["points"].reshape(-1, 5).tolist()
@@ -276,7 +279,8 @@ class PointMapper(BaseEstimator, Saved):
     def _seeds(self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
         """Return the weight of every landmark as a seed of each class, shape (n_landmarks, n_classes).
 
-        The weights of a class sum to 1, or are all 0 if the class has no points.
+        Seeds are landmarks that resemble the points of a class; the class spreads from them. The weights of a class
+        sum to 1, or are all 0 if the class has no points.
         """
         seeds = np.zeros((len(graph.points), len(self.classes_)), np.float32)
         for code, name in enumerate(self.classes_):
@@ -289,7 +293,10 @@ class PointMapper(BaseEstimator, Saved):
         return seeds
 
     def _fit_layers(self, survey: SurveySample, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
-        """Return the probability of every class at every relative time, shape (n_rows, n_classes)."""
+        """Return the probability of every class at every relative time of a layered survey, shape (n_rows, n_classes).
+
+        The relative time of a grid point is the row at which its reflector crosses the middle trace of its line.
+        """
         shown = [point for point in points if not point.excluded]
         times = {line: relative_time(node.dips) for line, node in nodes.items()}
         rows = [times[p.line][_node((p.trace, p.sample), times[p.line].shape)] for p in shown]
@@ -339,12 +346,15 @@ class PointMapper(BaseEstimator, Saved):
         return votes if len(self.classes_) == 1 else _normalised(votes)
 
     def _kernel_features(self, nodes: Nodes, line: float | None, rows: Any, columns: Any) -> Floats:
-        """Return features and positions of grid points; features are divided by the width of a correction's kernel."""
+        """Return scaled features and positions of grid points, as the correction of votes by strokes compares them.
+
+        Features are divided by the width of the correction's kernel.
+        """
         features = (nodes.features[rows, columns] - self.mean_) * self.scale_ / np.float32(ALIKE * self.width_)
         return with_places(features, line, STRIDE * rows, STRIDE * columns)
 
     def _fit_strokes(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Correction | None:
-        """Fit the correction that is added to votes so that they agree better with strokes; None without strokes."""
+        """Fit a correction that makes votes agree better with strokes when it is added; return None without strokes."""
         alike, residuals = [], []
         for line in sorted({point.line for point in points}):
             prior = self._votes_before_strokes(nodes[line], line)
@@ -368,7 +378,7 @@ class PointMapper(BaseEstimator, Saved):
         return smooth
 
     def _unlike_their_class(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> list[tuple[str, str]]:
-        """Return pairs for points whose features are more similar to another class: own class and other class."""
+        """Return (class, more similar class) for each point whose features are more similar to another class."""
         if self.layered_ or len(self.classes_) < 2:
             return []
         features = [nodes[p.line].features[_node((p.trace, p.sample), nodes[p.line].dips.shape)] for p in points]
@@ -397,7 +407,10 @@ class PointMapper(BaseEstimator, Saved):
         return grow_forest(features, self._table(confirmed)[labels], len(self.classes_))
 
     def _table(self, confirmed: ConfirmedSamples) -> npt.NDArray[np.intp]:
-        """Return for each code of confirmed lines its position in `classes_`; -1 for code 0 and for unused names."""
+        """Return an array that converts codes of confirmed lines to positions in `classes_`.
+
+        It gives -1 for code 0 and for class names that are not in `classes_`.
+        """
         return np.array([-1, *(self._code(name) if name in self.classes_ else -1 for name in confirmed.names)])
 
     def _with_carried(self, shares: Floats, section: npt.ArrayLike, nodes: Nodes, line: float) -> Floats:
@@ -428,7 +441,7 @@ class PointMapper(BaseEstimator, Saved):
         return LINE * line if self.metres_ is None else float(self.metres_[int(line)])
 
     def _with_forest(self, votes: Floats, nodes: Nodes, line: float) -> Floats:
-        """Replace votes by the votes of the forest; classes without a confirmed sample keep their votes."""
+        """Replace votes by the votes of the random forest; classes without a confirmed sample keep their votes."""
         assert self.forest_ is not None
         coarse = _with_position(nodes, line)[::2, ::2]
         shares = self.forest_.shares(coarse.reshape(-1, coarse.shape[-1])).reshape(*coarse.shape[:2], -1)
@@ -439,7 +452,7 @@ class PointMapper(BaseEstimator, Saved):
         return taught
 
     def _with_shown(self, votes: Floats, line: float | None) -> Floats:
-        """Return votes changed near the points on this line, to favour the class of the nearest point."""
+        """Return the votes of a line, changed near its points in favour of the class of the nearest point."""
         here = [point for point in self.points_ if point[0] == line and not point[4]]
         if not here:
             return votes
@@ -452,7 +465,7 @@ class PointMapper(BaseEstimator, Saved):
         return shown
 
     def _with_excluded(self, votes: Floats, line: float | None) -> Floats:
-        """Return votes in which, near each excluding point on this line, the excluded class is reduced to 0."""
+        """Return the votes of a line, in which the votes for a class fall to 0 near points that exclude this class."""
         for code in {point[3] for point in self.points_ if point[0] == line and point[4]}:
             here = [(p[1], p[2]) for p in self.points_ if p[0] == line and p[3:] == (code, True)]
             close = _closeness(here, votes.shape)[..., None]
@@ -461,7 +474,7 @@ class PointMapper(BaseEstimator, Saved):
 
 
 def _closeness(places: Sequence[tuple[float, float]], shape: tuple[int, ...]) -> Floats:
-    """Return how close each grid point is to the nearest given (trace, sample) position: 1 at it, 0 far away."""
+    """Return how close each grid point is to the nearest given (trace, sample) position: 1 there, 0 far away."""
     free = np.ones(shape[:2], bool)
     for trace, sample in places:
         free[_node((trace, sample), shape)] = False
@@ -505,7 +518,7 @@ def _drawn_nodes(
 
 
 def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
-    """Return a few confirmed grid points of each class that is not in `shown`."""
+    """Return up to 30 random confirmed grid points of each line for each class that `shown` does not contain."""
     points = []
     for line, codes in confirmed.lines.items():
         shape = tuple(-(-n // STRIDE) for n in codes.shape)
@@ -526,21 +539,24 @@ def _normalised(votes: Floats) -> Floats:
 
 
 def _node(place: tuple[float, float], shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the row and column of the grid point nearest to a trace and sample."""
+    """Return the row and column of the grid point that is nearest to a position (trace, sample)."""
     trace, sample = place
     row, column = (round((at - FIRST) / STRIDE) for at in (sample, trace))
     return min(max(row, 0), shape[0] - 1), min(max(column, 0), shape[1] - 1)
 
 
 def _with_position(nodes: Nodes, line: float) -> Floats:
-    """Return features, predictions and position; the position three times, so that trees use it more often."""
+    """Return features, predictions and position of the grid points of a line, as the random forest takes them.
+
+    The position is repeated three times, so that trees use it more often.
+    """
     rows, columns = np.indices(nodes.dips.shape, np.float32)
     position = np.stack([rows, columns, np.full_like(rows, line)], axis=-1)
     return np.concatenate([nodes.features, nodes.predictions, position, position, position], axis=-1)
 
 
 def _seed_nodes(graph: LandmarkGraph, features: Floats, point: Point) -> tuple[Floats, Floats]:
-    """Return the embedded seeds of a point and the weights of the seeds, which sum to the weight of the point.
+    """Return the features of the seeds of a point, and their weights, which sum to the weight of the point.
 
     The seeds of a click are the grid points around it, weighted by their similarity to the nearest grid point. Any
     other point has one seed, the nearest grid point.

@@ -1,4 +1,4 @@
-"""Mappers by name, and saved mappers."""
+"""Create mappers by name, and load saved mappers."""
 
 import hashlib
 import tempfile
@@ -17,7 +17,10 @@ REMOVED = {"EncoderMapper": "encoder", "TextureMapper": "texture"}  # kinds and 
 
 
 class Mappers(dict[str, Any]):
-    """Dict from name to mapper; the name of a removed mapping gives `paper`, with a warning."""
+    """Dict from the name of a mapping to a function that returns a new mapper.
+
+    The name of a mapping that was removed from the package gives the function of `paper`, with a warning.
+    """
 
     def __missing__(self, name: str) -> Any:
         if name not in REMOVED.values():
@@ -73,7 +76,7 @@ def load_mapper(path: str | Path, *, places: bool = False) -> Any:
             f"label with the default mapping, {DEFAULT_MAPPING}."
         )
     if kind not in KINDS:
-        raise ValueError(f"{path} contains a mapper of unknown kind {kind!r}; give a {' or '.join(KINDS)}.")
+        raise ValueError(f"{path} contains a mapper of unknown kind {kind!r}; give a saved {' or '.join(KINDS)}.")
     with damage(path, "fit the mapper again and save it"):
         mapper = KINDS[kind].restored(about, arrays)
     if isinstance(mapper, PointMapper) and not places:

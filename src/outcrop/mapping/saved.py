@@ -39,7 +39,7 @@ def write_mapper(path: str | Path, about: dict[str, Any], arrays: dict[str, Any]
 
 
 def read_mapper(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read the dict and the arrays that `write_mapper` wrote; raise a ValueError if they are damaged."""
+    """Return the dict and the arrays that `write_mapper` wrote to a folder; raise a ValueError if they are damaged."""
     from outcrop.storage.workspace import damage
 
     path = Path(path)
@@ -56,7 +56,7 @@ def read_mapper(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]
         written = about.pop("digest")
         about.pop("outcrop")
         if digest(about, arrays) != written:
-            raise ValueError("its digest does not match its contents")
+            raise ValueError("the stored digest does not match the contents of the mapper")
     return about, arrays
 
 
@@ -85,14 +85,14 @@ def saved_digest(path: str | Path) -> str:
 
 
 def _plain(about: dict[str, Any]) -> Any:
-    """Return a dict as JSON restores it: arrays as lists, other unknown types as text."""
+    """Convert a dict to the form that it has after saving as JSON: arrays become lists, unknown types become text."""
     return json.loads(
         json.dumps(about, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
     )
 
 
 def prefixed(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays under names with a prefix.
+    """Return the arrays under new names, ``PREFIX/NAME``.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def prefixed(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def part(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays whose names have a prefix, under names without it; the inverse of `prefixed`."""
+    """Return the arrays whose names begin with ``PREFIX/``, under names without it; the inverse of `prefixed`."""
     return {name.removeprefix(f"{prefix}/"): array for name, array in arrays.items() if name.startswith(f"{prefix}/")}
 
 
@@ -117,7 +117,7 @@ class Saved:
     """Base class of mappers that can be saved: ``saved`` returns the data of a mapper, ``restored`` rebuilds it."""
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return a dict for JSON with at least the entry ``kind``, and a dict of arrays."""
+        """Return the data of the mapper to save: a dict for JSON, with the key ``kind``, and a dict of arrays."""
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:

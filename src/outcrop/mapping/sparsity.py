@@ -83,7 +83,7 @@ def cluster_means(patches: Array, n_clusters: int, *, random_state: int) -> Arra
     Returns
     -------
     means : array, shape (n_clusters, n_pixels)
-        With fewer patches than clusters, the patches.
+        If there are no more patches than clusters, the patches themselves.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Random sample of a survey's grid points, with the means along layers that the mapping from points needs.
+"""Random sample of a survey's grid points, and means of features along its layers, for the mapping from points.
 
 The survey is read once, line by line; the size of the random sample does not depend on the size of the survey.
 """
@@ -41,7 +41,7 @@ class Nodes(NamedTuple):
 
 
 class SurveySample(NamedTuple):
-    """Random grid points of a survey and means along its layers.
+    """Random grid points of a survey (landmarks), and sums of features along its layers.
 
     The relative time of a grid point is the row at which its reflector crosses the middle trace of its line.
     """
@@ -56,7 +56,7 @@ class SurveySample(NamedTuple):
     layer_count: npt.NDArray[np.float64]  # (rows,)
 
     def part(self, rows: slice) -> "SurveySample":
-        """Return a copy with only the landmarks in these rows."""
+        """Return a copy that contains only the landmarks in the given rows; sums along layers stay unchanged."""
         of_landmarks = ("landmarks", "below", "beside", "place", "relative_time")
         return self._replace(**{name: getattr(self, name)[rows] for name in of_landmarks})
 
@@ -109,7 +109,7 @@ def _described(values: Floats, device: str | None) -> Floats:
 
 
 def _quarter_step(values: Floats, axis: int) -> Floats:
-    """Interpolate values to positions a quarter of a step further along an axis."""
+    """Interpolate values at grid points to positions that lie a quarter of a grid step further along an axis."""
     following = np.minimum(np.arange(values.shape[axis]) + 1, values.shape[axis] - 1)
     moved: Floats = np.float32(0.75) * values + np.float32(0.25) * values.take(following, axis)
     return moved
@@ -163,7 +163,10 @@ def _line_nodes(line: tuple[float, npt.ArrayLike]) -> tuple[float, Nodes]:
 def _candidates(
     nodes: Nodes, line: float, time: Floats, keys: npt.NDArray[np.float64], n: int
 ) -> list[npt.NDArray[Any]]:
-    """Return the `n` grid points of a section with the smallest random keys, as rows of arrays of a `SurveySample`."""
+    """Return the `n` grid points of a section with the smallest random keys.
+
+    The result lists their keys, then the arrays of `SurveySample` from `landmarks` to `relative_time`.
+    """
     chosen = np.argsort(keys)[:n]
     rows, columns = np.unravel_index(chosen, time.shape)
     below = nodes.features[np.minimum(rows + NEIGHBOUR, time.shape[0] - 1), columns]

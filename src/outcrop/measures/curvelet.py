@@ -21,7 +21,7 @@ SMALLEST = 32  # pixels: smallest height and width of an image
 
 
 class Window(NamedTuple):
-    """A band-pass window: for each entry of its wrapped rectangle, a position in the spectrum and a weight."""
+    """Band-pass window, wrapped into a rectangle; each entry has a position in the spectrum and a weight."""
 
     shape: tuple[int, int]
     source: np.ndarray  # position in the flattened spectrum, per entry of the rectangle
@@ -68,7 +68,10 @@ class Curvelet:
         ]
 
     def wedges(self, x: Array, *, finest: bool = True) -> Iterator[list[Array]]:
-        """Yield the complex coefficients of each scale, whose real and imaginary parts `forward` separates."""
+        """Yield the complex coefficient arrays of each scale, the coarsest scale first.
+
+        `forward` separates their real and imaginary parts. If `finest` is False, the finest scale is left out.
+        """
         x, xp = as_floats(x)
         if tuple(x.shape[-2:]) != self.shape:
             raise ValueError(f"Images have shape {tuple(x.shape[-2:])}; this frame is for {self.shape}.")
@@ -134,7 +137,7 @@ def falling(t: Array) -> Array:
 
 
 def rising(t: Array) -> Array:
-    """Return the mirror image of `falling`."""
+    """Return a smooth step from 0 (t <= 0) to 1 (t >= 1), the mirror image of `falling`."""
     return falling(1 - t)
 
 
@@ -174,14 +177,17 @@ def _windows(shape: tuple[int, int]) -> list[list[Window]]:
 
 
 def frequencies(n: int) -> np.ndarray:
-    """Return the signed frequencies of n samples in the order of the FFT."""
+    """Return the signed integer frequencies of `n` samples in the order of the FFT."""
     return (np.arange(n) + n // 2) % n - n // 2
 
 
 def _quadrant(
     v: np.ndarray, h: np.ndarray, mv: float, mh: float, n: int
 ) -> Iterator[tuple[np.ndarray, tuple[int, int]]]:
-    """Yield the angular windows and rectangle sizes (along v, along h) of the n wedges of the quadrant v > 0."""
+    """Yield the angular windows and rectangle sizes (along v, along h) of the n wedges of the quadrant v > 0.
+
+    v and h are the frequencies along the axis of the quadrant and across it.
+    """
     lv, lh = floor(4 * mv), floor(4 * mh)
     left = [floor(i * lh / n + 1.5) for i in range(n + 1)]
     ticks = left + [2 * lh + 2 - tick for tick in left[-2::-1]]
@@ -209,7 +215,10 @@ def _quadrant(
 
 
 def _wrap(window: np.ndarray, k1: np.ndarray, k2: np.ndarray, size: tuple[int, int]) -> Window:
-    """Wrap a window into a rectangle; its phases centre the image and the coefficients instead of two FFT shifts."""
+    """Wrap a window of the spectrum into a rectangle of a given size.
+
+    Phases in its weights centre the image and the coefficients, which saves two FFT shifts.
+    """
     rows, columns = window.shape
     source = np.flatnonzero(window)
     k1, k2 = k1.ravel()[source], k2.ravel()[source]

@@ -57,7 +57,7 @@ class CurveletHistogram:
         return [xp.stack(arrays, axis=1) for arrays in by_size.values()]
 
     def compare(self, a: list[Array], b: list[Array]) -> Array:
-        """Return the distances of all pairs of patches, shape (n_a, n_b)."""
+        """Return the squared-chord distances of all pairs of patches from their coefficients, shape (n_a, n_b)."""
         xp = array_namespace(a[0])
         side = 16 if is_numpy(xp) else block_side(xp, sum(x.shape[1] * x.shape[2] for x in a))
         return all_pairs(squared_chord, a, b, side=side)
@@ -81,7 +81,10 @@ def nice(width: Array) -> Array:
 
 
 def histogram(x: Array, left: Array, width: Array, bins: Array) -> Array:
-    """Count the values along the last axis in half-open bins, the last bin closed; values outside are dropped."""
+    """Count values along the last axis in bins of a given width, from `left` on; `bins` is the number of bins.
+
+    Bins are half-open, but the last bin is closed. Values outside all bins are not counted.
+    """
     xp = array_namespace(x)
     most = int(xp.max(bins)) + 1  # an extra bin for dropped values
     place = (x - left) / width
@@ -94,7 +97,7 @@ def histogram(x: Array, left: Array, width: Array, bins: Array) -> Array:
 
 
 def squared_chord(a: list[Array], b: list[Array]) -> Array:
-    """Return the squared-chord distances of all pairs of patches, given their coefficients; bins differ by pair."""
+    """Return the squared-chord distances of all pairs of patches from their coefficients; bins differ by pair."""
     xp = array_namespace(a[0])
     function = (compiled_pairs(_chord_loops) if is_numpy(xp) else None) or _chord
     total = sum(function(x, y) for x, y in zip(a, b, strict=True))
@@ -102,7 +105,7 @@ def squared_chord(a: list[Array], b: list[Array]) -> Array:
 
 
 def _chord(x: Array, y: Array) -> Array:
-    """Return the distances of all pairs of patches for one array size; see `squared_chord`."""
+    """Return the squared-chord distances of all pairs of patches from coefficient arrays of one size."""
     xp = array_namespace(x)
     x, y = x[:, None, ...], y[None, ...]
     both = x + y

@@ -48,11 +48,11 @@ class CurveletSVD:
         return describe_blocks(self._describe_block, patches, size, workers=workers)[0]
 
     def blocks(self, size: tuple[int, int]) -> list[int]:
-        """Return the lengths of the blocks of a descriptor, here one block."""
+        """Return the number of values in each block of a descriptor, for patches of a given size; here one block."""
         return [sum(self.lengths(Curvelet(size)))]
 
     def inputs(self) -> dict[str, str]:
-        """Return what descriptors depend on besides patches and parameters: nothing."""
+        """Return an empty dict, because descriptors depend on nothing but patches and parameters."""
         return {}
 
     def lengths(self, frame: Curvelet) -> list[int]:

@@ -34,14 +34,18 @@ def symmetric_eigenvalues(matrices: Array, xp: Any) -> Array:
 
 @lru_cache(maxsize=1)
 def batched_solver() -> Callable[[Array], Array] | None:
-    """Return a function that solves a stack of torch matrices on a GPU at once; None if jax and cupy are missing."""
+    """Return a function that computes the eigenvalues of a stack of torch matrices on a GPU at once.
+
+    If neither jax nor cupy is installed, return None and warn.
+    """
     for make in (_jax, _cupy):
         try:
             return make()
         except ImportError:
             continue
     warnings.warn(
-        "Neither jax nor cupy is installed for the GPU: eigenvalues are computed one by one, about 30 times slower.",
+        "Neither jax nor cupy is installed for the GPU: eigenvalues are computed one by one, about 30 times slower; "
+        "install one of them.",
         stacklevel=4,
     )
     return None

@@ -14,7 +14,7 @@ from outcrop.parallel import map_blocks, spans
 
 
 def bray_curtis(a: Array, b: Array) -> Array:
-    """Return the Bray-Curtis similarities of all pairs of rows, none negative: 1 - sum(|a - b|) / sum(a + b)."""
+    """Return the Bray-Curtis similarity of all pairs of non-negative rows: 1 - sum(|a - b|) / sum(a + b)."""
     xp = array_namespace(a)
     total = xp.sum(a, axis=-1)[:, None] + xp.sum(b, axis=-1)[None, :]
     difference = all_pairs(city_block, [a], [b], side=256 if is_numpy(xp) else 4096)
@@ -25,7 +25,10 @@ def bray_curtis(a: Array, b: Array) -> Array:
 def describe_blocks(
     function: Callable[[Array], list[Array]], patches: Array, size: int, *, workers: int | None = None
 ) -> list[Array]:
-    """Apply `function` to a stack, `size` patches at a time in threads; for torch, more patches in one thread."""
+    """Apply `function` to a stack of patches in blocks, and join the results.
+
+    NumPy patches are processed in threads, `size` patches at a time; torch patches in one thread, 8 * `size` at a time.
+    """
     xp, n = array_namespace(patches), patches.shape[0]
     blocks = spans(n, size if is_numpy(xp) else 8 * size)
     mapped = partial(map_blocks, workers=workers) if is_numpy(xp) else map
@@ -42,7 +45,11 @@ def describe_blocks(
 def all_pairs(
     function: Callable[[list[Array], list[Array]], Array], a: list[Array], b: list[Array], *, side: int
 ) -> Array:
-    """Return a symmetric function of all pairs, by blocks of `side` x `side`; only half the blocks if `a` is `b`."""
+    """Compute a symmetric function of all pairs of items of two stacks, in blocks of `side` x `side` pairs.
+
+    `a` and `b` are lists of arrays with the items along the first axis. If `a` is `b`, only half of the blocks are
+    computed. The result has the shape (n_a, n_b).
+    """
     xp = array_namespace(a[0])
     same = all(x is y for x, y in zip(a, b, strict=True))
     rows, columns = spans(a[0].shape[0], side), spans(b[0].shape[0], side)
@@ -60,7 +67,10 @@ def all_pairs(
 
 @lru_cache
 def compiled_pairs(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray] | None:
-    """Compile a function with loops over NumPy arrays, five to ten times faster than NumPy; None without numba."""
+    """Compile a function that loops over NumPy arrays; return None if numba is not installed.
+
+    The compiled loops are five to ten times faster than NumPy.
+    """
     try:
         import numba
     except ImportError:
@@ -70,7 +80,11 @@ def compiled_pairs(function: Callable[..., np.ndarray]) -> Callable[..., np.ndar
 
 
 def block_side(xp: Any, numbers: int, *, budget: int = 2**17) -> int:
-    """Return how many items per side a block of pairs has, so that arrays fit a core's cache or keep a GPU busy."""
+    """Return the number of items on each side of a block of pairs.
+
+    Blocks are chosen to fit the cache of a CPU core, or to keep a GPU busy. A pair needs arrays of `numbers` values; on
+    a CPU, a block may have `budget` values.
+    """
     return max(1, isqrt((budget if is_numpy(xp) else 2**24) // numbers))
 
 

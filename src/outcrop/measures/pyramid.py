@@ -38,8 +38,9 @@ class SteerablePyramid:
     orientations : int
         Number of oriented bands per level; band b passes the directions around ``pi * b / orientations``.
     decimate : bool
-        True: the size of bands halves from level to level, and level l is ``4**(l - 1)`` times as strong. False: all
-        bands have the size of the image, whose energy is that of the two residuals plus half that of the bands.
+        True: the size of bands halves from level to level, and the coefficients of level l are ``4**(l - 1)`` times as
+        large. False: all bands have the size of the image. Then the energy of the image is the energy of the two
+        residuals plus half the energy of the bands.
 
     Examples
     --------
@@ -57,7 +58,7 @@ class SteerablePyramid:
         self.plan: Plan = ((int(shape[0]), int(shape[1])), levels, orientations, decimate)
 
     def forward(self, x: Array) -> tuple[Array, list[Array], Array]:
-        """Return (high-pass residual, list of complex bands of each level, low-pass residual)."""
+        """Return the high-pass residual, a list with the complex bands of each level, and the low-pass residual."""
         high, *bands, low = self._filtered(x, slice(None))
         return high[..., 0, :, :].real, bands, low[..., 0, :, :].real
 
@@ -91,7 +92,7 @@ def max_levels(shape: tuple[int, int]) -> int:
 
 @lru_cache(maxsize=32)
 def _cast(plan: Plan, xp: Any, dtype: Any, where: Any) -> list[tuple[tuple[int, int], Array, Array]]:
-    """Return the filters as arrays of a namespace, with a given device and precision."""
+    """Return the filters of a pyramid as arrays of the namespace `xp`, with a given type and device."""
     like = xp.zeros(1, dtype=dtype, device=where)
     return [
         (f.shape, constant(xp, f.source, like=like), constant(xp, f.weight, like=like, dtype=dtype))
@@ -125,7 +126,7 @@ def _steer(angle: np.ndarray, orientations: int) -> Array:
 
 
 def _crop(weight: np.ndarray, size: tuple[int, int]) -> Filter:
-    """Restrict filters to the frequencies that bands of a given size hold."""
+    """Return filters that are cut to the frequencies of bands of a given size."""
     rows, columns = weight.shape[-2:]
     source = np.add.outer(frequencies(size[0]) % rows * columns, frequencies(size[1]) % columns).ravel()
     return Filter(size, source, weight.reshape(len(weight), -1)[:, source])

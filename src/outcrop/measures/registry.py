@@ -15,7 +15,7 @@ from outcrop.measures.structural import CWSSIM, STSIM, SeiSIM
 
 
 class PatchEncoder:
-    r"""Similarity of descriptors that a net, pretrained on synthetic sections, computes; not in the paper.
+    r"""Similarity of descriptors from a net that was pretrained on synthetic sections; not a measure of the paper.
 
     Notes
     -----
@@ -39,12 +39,15 @@ class PatchEncoder:
         return bray_curtis(a, b)
 
     def blocks(self, size: tuple[int, int]) -> list[int]:
-        """Return the lengths of the blocks of a descriptor, here one block; raise if patches are too small."""
+        """Return the number of values in each block of a descriptor; here one block.
+
+        Raise a ValueError if patches of the given size are too small for the net.
+        """
         patch_encoder.check_size(size)
         return [patch_encoder.LENGTH]
 
     def inputs(self) -> dict[str, str]:
-        """Return what descriptors depend on besides the patches: the weights of the net."""
+        """Return the digest of the weights of the net, on which descriptors depend besides the patches."""
         return {"weights": weights_digest(patch_encoder.WEIGHTS)}
 
 
@@ -59,7 +62,7 @@ class Euclidean:
         return xp.reshape(patches, (patches.shape[0], prod(patches.shape[1:])))
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Return the distances of all pairs of patches, shape (n_a, n_b)."""
+        """Return the Euclidean distances of all pairs of patches, shape (n_a, n_b)."""
         return all_pairs(euclidean, [a], [b], side=256 if is_numpy(array_namespace(a)) else 4096)
 
 

@@ -38,14 +38,14 @@ class CWSSIM:
         self.orientations = orientations
 
     def describe(self, patches: Array, *, workers: int | None = None) -> Array:
-        """Return the complex bands of the last level, shape (n, orientations, rows, columns)."""
+        """Return the complex bands of the patches on the last level, shape (n, orientations, rows, columns)."""
         patches, _ = as_floats(patches)
         shape = patches.shape[-2:]
         pyramid = SteerablePyramid(shape, min(self.levels, max_levels(shape)), self.orientations)
         return describe_blocks(lambda block: [pyramid.level(block, -1)], patches, 32, workers=workers)[0]
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Return the similarity of all pairs, shape (n_a, n_b), from 0 to 1."""
+        """Return the CW-SSIM similarity of all pairs of patches, shape (n_a, n_b), from 0 to 1."""
         windows = (a.shape[-2] - WINDOW + 1) * (a.shape[-1] - WINDOW + 1)
         return all_pairs(coherence, [a], [b], side=block_side(array_namespace(a), windows, budget=2**20))
 
@@ -83,7 +83,10 @@ class STSIM:
         self.orientations = orientations
 
     def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
-        """Return a list: statistics (n, 6, bands, windows) and, with `cross`, correlations (n, pairs, windows)."""
+        """Return the statistics of bands and, if `cross` is True, the correlations between bands, as a list of arrays.
+
+        Statistics have the shape (n, 6, bands, windows), correlations (n, pairs of bands, windows).
+        """
         return describe_blocks(self._describe_block, as_floats(patches)[0], 8, workers=workers)
 
     def _describe_block(self, patches: Array) -> list[Array]:
@@ -99,7 +102,7 @@ class STSIM:
         return groups
 
     def compare(self, a: list[Array], b: list[Array]) -> Array:
-        """Return the similarity of all pairs, shape (n_a, n_b), from 0 to 1."""
+        """Return the STSIM similarity of all pairs of patches, shape (n_a, n_b), from 0 to 1."""
         n_groups = len(a) - self.cross
         weight = sum(group.shape[2] for group in a[:n_groups])
         total = sum(agreement(x, y) for x, y in zip(a[:n_groups], b[:n_groups], strict=True))
@@ -131,14 +134,14 @@ class SeiSIM:
         self.texture = STSIM(window=window, levels=levels, orientations=orientations)
 
     def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
-        """Return a list: statistics of bands as in `STSIM`, and of the discontinuity map, shape (n, 6, 1, 1)."""
+        """Return a list: the arrays of `STSIM.describe`, and statistics of discontinuity maps, shape (n, 6, 1, 1)."""
         patches, _ = as_floats(patches)
         geology = partial(statistics, window="global", stabilizer=1e-6)
         maps = describe_blocks(lambda x: [geology(discontinuity(x)[:, None, ...] + 0j)], patches, 32, workers=workers)
         return self.texture.describe(patches, workers=workers) + maps
 
     def compare(self, a: list[Array], b: list[Array]) -> Array:
-        """Return the similarity of all pairs, shape (n_a, n_b), from 0 to 1."""
+        """Return the SeiSIM similarity of all pairs of patches, shape (n_a, n_b), from 0 to 1."""
         return (self.texture.compare(a[:-1], b[:-1]) * agreement(a[-1], b[-1], stabilizer=1e-6)) ** 0.5
 
 
@@ -167,14 +170,14 @@ def gaussian(rows: int, columns: int, sigma: float) -> Array:
 
 
 def _windows(band: Array, xp: Any) -> Array:
-    """Return all windows of a stack of bands, shape (n_windows, n, 49)."""
+    """Return the values in all 7 x 7 windows of a stack of bands, shape (n_windows, n, 49)."""
     n, rows, columns = band.shape
     starts = [(r, c) for r in range(rows - WINDOW + 1) for c in range(columns - WINDOW + 1)]
     return xp.stack([xp.reshape(band[:, r : r + WINDOW, c : c + WINDOW], (n, -1)) for r, c in starts])
 
 
 def _energies(band: Array, xp: Any) -> Array:
-    """Return the energy of every window of a stack of bands, shape (n_windows, n)."""
+    """Return the energy in every 7 x 7 window of a stack of bands, shape (n_windows, n)."""
     means = moving_mean(xp.real(band) ** 2 + xp.imag(band) ** 2, (WINDOW, WINDOW))
     return WINDOW**2 * xp.reshape(means, (band.shape[0], -1)).T
 
@@ -217,7 +220,7 @@ def statistics(bands: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
 
 
 def cross_correlations(magnitudes: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
-    """Return correlations of band magnitudes, for pairs of one level and of one direction on adjacent levels.
+    """Return correlations of the magnitudes of two bands: of one level, or of one direction on adjacent levels.
 
     Parameters
     ----------
@@ -288,7 +291,10 @@ def _along(x: Array, axis: int, start: int, length: int) -> Array:
 
 
 def agreement(a: Array, b: Array, *, stabilizer: float = 1e-3) -> Array:
-    """Return STSIM-1 of all pairs of `statistics`: means over windows (see `STSIM`), summed over bands."""
+    """Return the STSIM-1 similarity of all pairs of patches from their `statistics`, summed over bands.
+
+    The similarity of a band is the mean over its windows; see `STSIM`.
+    """
     xp, n_windows = array_namespace(a), a.shape[3]
     x = xp.reshape(a, (a.shape[0], 6, a.shape[2] * n_windows))
     y = x if a is b else xp.reshape(b, (b.shape[0], 6, b.shape[2] * n_windows))

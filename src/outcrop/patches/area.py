@@ -1,4 +1,4 @@
-"""Restrict patches to a part of a volume, by ranges of the axes, by horizons and to live traces."""
+"""Restrict patches to ranges of the axes of a volume, to the interval between two horizons, and to live traces."""
 
 import os
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ def area_positions(volume: xr.DataArray, limits: Mapping[str, tuple[float, float
 
 
 def fitting_starts(alive: Array, width: int, step: int) -> tuple[Array, int]:
-    """Return the first traces of the patches on a line that contain live traces only.
+    """Find the patches on a line that contain live traces only; return their first traces, and a count of patches.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def fitting_starts(alive: Array, width: int, step: int) -> tuple[Array, int]:
     starts : array of int
         First trace of each patch.
     asked : int
-        Number of patches on a line without missing traces.
+        Number of patches if no trace were missing; at least the number of `starts`.
     """
     asked = len(patch_starts(len(alive), width, step))
     starts = [a + np.array(patch_starts(b - a, width, step)) for a, b in runs_of(alive) if b - a >= width]
@@ -108,7 +108,7 @@ def fitting_starts(alive: Array, width: int, step: int) -> tuple[Array, int]:
 
 
 def horizon_grid(path: str | os.PathLike[str], vertical: str, inlines: Array, crosslines: Array) -> Array:
-    """Return the times (or depths) of a horizon file, shape (n_inlines, n_crosslines); NaN on traces without a pick."""
+    """Read a horizon file as times (or depths), shape (n_inlines, n_crosslines); NaN on traces without a pick."""
     horizon = read_points(path, vertical, PLACES[0])
     if "inline" not in horizon:
         raise ValueError(f"{path} has columns {', '.join(horizon.columns)}; it needs inline, crossline and {vertical}.")

@@ -14,7 +14,9 @@ HEADROOM = 3.0  # amplitude, in multiples of the RMS, that gains "agc" and "patc
 
 
 def sliding_rms(section: Array, window: int) -> Array:
-    """Return the RMS around every sample, in a window of samples along its trace; never zero, NaN for NaN traces.
+    """Return the RMS around every sample of a section, in a window of `window` samples along its trace.
+
+    It is never zero, so that amplitudes can be divided by it. It is NaN on a trace that contains NaN.
 
     Examples
     --------
@@ -31,13 +33,18 @@ def sliding_rms(section: Array, window: int) -> Array:
 
 
 def by_rms(patches: Array) -> Array:
-    """Scale patches, whose amplitudes lie around zero, to [0, 1] by the RMS of each patch."""
+    """Scale each patch to [0, 1]; zero amplitude becomes 0.5, and `HEADROOM` times the RMS of the patch becomes 1.
+
+    The patches have shape (n, height, width) and amplitudes around zero.
+    """
     rms = np.sqrt(np.mean(np.square(patches, dtype=np.float64), axis=(1, 2), keepdims=True))
     return scale(patches / np.where(rms > 0, rms, 1).astype(patches.dtype), HEADROOM)
 
 
 def quiet(patches: npt.ArrayLike) -> Array:
-    """Return which patches, scaled to [0, 1], are empty: constant, or with zero amplitude in more than half of samples.
+    """Return a mask of the empty patches among patches that are scaled to [0, 1].
+
+    A patch is empty if it is constant, or if more than half of its samples have zero amplitude, which is 0.5.
 
     Examples
     --------

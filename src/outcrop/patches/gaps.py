@@ -1,4 +1,4 @@
-"""Bridge short gaps between live traces."""
+"""Interpolate amplitudes in short gaps between live traces."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def short_gaps(live: Array) -> list[tuple[int, int]]:
 
 
 def bridged(live: Array) -> Array:
-    """Return which traces of a line are live or lie in a short gap."""
+    """Return a mask of the traces of a line that are live or lie in a short gap; see `short_gaps`."""
     live = live.copy()
     for a, b in short_gaps(live):
         live[a:b] = True
@@ -38,6 +38,7 @@ def bridge(section: npt.ArrayLike, live: Array) -> Array:
     section : array, shape (n_traces, n_samples)
         Values of missing traces have no effect.
     live : bool array, shape (n_traces,)
+        Which traces are live.
 
     Examples
     --------

@@ -29,7 +29,10 @@ DIRECTIONS = ("inline", "crossline")
 
 
 def sample_at(volume: xr.DataArray, position: Sequence[float]) -> list[int]:
-    """Return the indices on the axes of a volume nearest to (inline, crossline, time); raise if a line is missing."""
+    """Return the indices of the sample of a volume that is nearest to a position (inline, crossline, time).
+
+    `ValueError` is raised if the volume does not have this inline or crossline.
+    """
     names = (*DIRECTIONS, str(volume.dims[2]))
     if len(position) != 3:
         raise ValueError(f"Position {position} has {len(position)} numbers; give {', '.join(names)}.")
@@ -42,7 +45,7 @@ def sample_at(volume: xr.DataArray, position: Sequence[float]) -> list[int]:
 
 
 class PatchGrid:
-    """A plan of overlapping patches on the sections of a volume.
+    """A plan of overlapping patches on the sections of a volume. The row of a patch is its number in the plan, from 0.
 
     Parameters
     ----------
@@ -147,20 +150,20 @@ class PatchGrid:
 
     @property
     def clip(self) -> float | None:
-        """Amplitude that maps to 0 and 1, computed once; None if the volume is already in [0, 1]."""
+        """Absolute amplitude that scaling maps to 0 or 1, computed once; None if the volume is already in [0, 1]."""
         if self._clip is None and not self._volume.attrs.get("scaled"):
             self._clip = float(amplitude_clip(self._volume))
         return self._clip
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Keyword arguments that make the same grid again."""
+        """Keyword arguments with which `PatchGrid` makes the same plan again for the same volume."""
         names = ("size", "step", "along", "every", "sample", "gain", "clip", "seed")
         return {name: getattr(self, name) for name in names} | {"area": self._limits, "between": self._between}
 
     @cached_property
     def starts(self) -> Array:
-        """Starts of all patches, shape (n, 4); see the class."""
+        """Starts of all patches: direction (0 inline, 1 crossline), position of the line, first trace, first sample."""
         return np.concatenate([np.empty((0, 4), np.int32), *map(self._on_line, range(len(self._ends)))])
 
     @cached_property
@@ -169,7 +172,7 @@ class PatchGrid:
         return self.centres(slice(None))
 
     def places(self, rows: Rows) -> Array:
-        """Return the starts of the patches in the given rows, shape (n, 4); see `starts`."""
+        """Return the starts of the patches in the given rows of the plan, shape (n, 4); see `starts`."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         wanted = np.atleast_1d(rows)
@@ -182,7 +185,7 @@ class PatchGrid:
         return out
 
     def rows_at(self, starts: Array) -> Array:
-        """Return the row of the patch at each start; -1 if the plan has no patch there."""
+        """Return the row in the plan of the patch with each of the given starts; -1 for a start outside the plan."""
         found = np.full(len(starts), -1)
         heads, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
         for number, line in enumerate(positions_of(_joined(self._heads), _joined(heads))):
@@ -193,11 +196,11 @@ class PatchGrid:
         return found
 
     def centres(self, rows: Rows) -> pd.DataFrame:
-        """Return the centres of the patches in the given rows, with the columns of `table`."""
+        """Return the centres of the patches in the given rows of the plan, with the columns of `table`."""
         return self.centres_at(self.places(rows))
 
     def centres_at(self, starts: npt.ArrayLike) -> pd.DataFrame:
-        """Return the centres of patches at any starts, also starts outside the plan, with the columns of `table`."""
+        """Return the centres, as in `table`, of patches with any starts (see `starts`), in the plan or not."""
         direction, line, trace, first = np.asarray(starts).reshape(-1, 4).T
         middle = trace + self.size[1] // 2
         inline, crossline = np.where(direction == 0, line, middle), np.where(direction == 0, middle, line)
@@ -211,13 +214,13 @@ class PatchGrid:
         )
 
     def metres(self, starts: npt.ArrayLike) -> Array:
-        """Return the distance in metres from the first inline or crossline to the line of each start."""
+        """Return, for each start of a patch, the distance in metres of its line from the first line of the volume."""
         direction, line = np.asarray(starts).reshape(-1, 4)[:, :2].T
         distances = [line_distances(self._volume, name) for name in DIRECTIONS]
         return np.array([distances[one][at] for one, at in zip(direction, line, strict=True)])
 
     def extract(self, volume: xr.DataArray, rows: Rows) -> Array:
-        """Cut the patches of the given rows out of a volume.
+        """Cut the patches in the given rows of the plan out of a volume.
 
         Each line is read once, and only the traces of its patches.
 
@@ -229,7 +232,7 @@ class PatchGrid:
         return self.cut(volume, self.places(rows))
 
     def cut(self, volume: xr.DataArray, starts: npt.ArrayLike) -> Array:
-        """Cut patches at any starts, also starts outside the plan; the result is that of `extract`."""
+        """Cut patches with any starts (see `starts`), in the plan or not; return an array as `extract` does."""
         starts = np.asarray(starts).reshape(-1, 4)
         height, width = self.size
         out = np.empty((len(starts), height, width), np.float32)
@@ -244,7 +247,7 @@ class PatchGrid:
         return by_rms(out) if self.gain == "patch" else out
 
     def section(self, volume: xr.DataArray, direction: int, line: int) -> tuple[Array, Array]:
-        """Return a whole section with short gaps bridged, and which of its traces are live.
+        """Return a whole section, scaled and with short gaps interpolated, and which of its traces are live.
 
         Parameters
         ----------
@@ -257,7 +260,7 @@ class PatchGrid:
         section : array, shape (n_traces, n_samples), float32 in [0, 1]
             NaN in gaps of more than `GAP` missing traces. With gain "patch", the section is scaled by its RMS.
         live : bool array, shape (n_traces,)
-            False for missing traces, also for those in bridged gaps, and for constant traces.
+            False for missing traces, also in interpolated gaps, and for constant traces.
         """
         live = self._live_on(direction, line)
         section = self._traces(volume, direction, line, 0, len(live))
@@ -270,7 +273,7 @@ class PatchGrid:
         return section, live
 
     def inside(self, direction: int, line: int) -> Array:
-        """Return which samples of a line lie in the area of interest, shape (n_traces, n_samples)."""
+        """Return a mask of the samples of a line that lie in the area of interest, shape (n_traces, n_samples)."""
         inside = [np.isin(np.arange(len(axis)), area) for axis, area in zip(self.axes, self.area, strict=True)]
         return np.asarray(inside[direction][line] & inside[1 - direction][:, None] & inside[2])
 
@@ -280,7 +283,7 @@ class PatchGrid:
         return all(i in area for i, area in zip(at, self.area, strict=True))
 
     def _traces(self, volume: xr.DataArray, direction: int, line: int, first: int, last: int) -> Array:
-        """Return the traces of a line from `first` to before `last`, scaled, with short gaps bridged."""
+        """Return traces `first` to `last` - 1 of a line, scaled to [0, 1], with short gaps interpolated."""
         live = self._live_on(direction, line)
         low, high = first, last
         if not live[first:last].all():
@@ -290,11 +293,14 @@ class PatchGrid:
         return self.amplify(section[first - low : last - low], volume)
 
     def _live_on(self, direction: int, line: int) -> Array:
-        """Return which traces of a line are live."""
+        """Return a mask of the live traces of a line."""
         return self._live[line] if direction == 0 else self._live[:, line]
 
     def amplify(self, section: Array, volume: xr.DataArray) -> Array:
-        """Scale traces to [0, 1] by the grid's clip or sliding RMS; gain "patch" is applied after patches are cut."""
+        """Scale traces to [0, 1] by the clip or by the sliding RMS, depending on the gain.
+
+        With gain "patch", amplitudes are only centred on zero, because patches are scaled after they are cut.
+        """
         section, scaled = np.asarray(section, np.float32), volume.attrs.get("scaled")
         if not scaled and volume.attrs.get("offset"):
             section = section - np.float32(volume.attrs["offset"])
@@ -305,7 +311,7 @@ class PatchGrid:
         return scale(section / sliding_rms(section, self.agc), HEADROOM) if self.agc else section
 
     def start_at(self, position: Sequence[float], *, along: str | None = None) -> Array:
-        """Return the start of the patch centred at (inline, crossline, time).
+        """Return the start of the patch centred at a position (inline, crossline, time), shape (4,); see `starts`.
 
         A patch that would leave the volume is shifted inwards.
         """
@@ -318,7 +324,7 @@ class PatchGrid:
         return np.array([direction, centre[direction], *starts])
 
     def take(self, rows: Rows) -> "PatchGrid":
-        """Return a plan with only the patches of the given rows."""
+        """Return a plan that has only the patches in the given rows of this plan."""
         return self._part(self.places(rows))
 
     def lines(self) -> Iterator[tuple[int, int, slice]]:
@@ -357,7 +363,10 @@ class PatchGrid:
         return stitch(np.moveaxis(np.asarray(values), 1, 2), starts[:, 2:], shape)
 
     def _check_count(self, directions: list[int]) -> None:
-        """Raise an error if the plan does not fit in memory, with the starts on one line and two numbers per patch."""
+        """Raise `ValueError` if the plan would not fit in memory.
+
+        It takes about 64 bytes for each patch on one line, and 8 bytes for each patch of the plan.
+        """
         lines, traces, samples = (len(self.area[axis]) for axis in (directions[0], 1 - directions[0], 2))
         on_line = self.sample or (traces // self.step[1] + 1) * (samples // self.step[0] + 1)
         count = self.sample or -(-lines // self.every) * on_line * len(directions)
@@ -368,7 +377,7 @@ class PatchGrid:
             )
 
     def _part(self, starts: Array) -> "PatchGrid":
-        """Return a plan with only the patches at the given starts."""
+        """Return a plan that has only the patches with the given starts, an array of shape (n, 4); see `starts`."""
         part = object.__new__(type(self))  # without __init__, which would compute the plan again
         vars(part).update({name: value for name, value in vars(self).items() if name not in ("table", "starts")})
         part._is_part = True
@@ -376,13 +385,13 @@ class PatchGrid:
         return part
 
     def _draw(self, starts: Array) -> None:
-        """Set the plan to the given starts, which are sorted by line."""
+        """Make this plan consist of the patches with the given starts (see `starts`), which are sorted by line."""
         change = np.flatnonzero(np.any(np.diff(starts[:, :2], axis=0, prepend=-1), axis=1))
         self._drawn: Array | None = starts
         self._heads, self._ends = starts[change, :2], np.append(change, len(starts))[1:]
 
     def _rule(self, directions: list[int]) -> None:
-        """Count, for every Nth line, the patches on the regular lattice and the patches left out."""
+        """Make this plan a regular lattice of patches on every Nth line, and count the patches that are left out."""
         heads: list[tuple[int, int]] = []
         counts: list[int] = []
         self._drawn, self.left_out = None, 0
@@ -397,7 +406,7 @@ class PatchGrid:
         self._heads, self._ends = np.array(heads, np.int32).reshape(-1, 2), np.cumsum(counts, dtype=np.int64)
 
     def _on_line(self, number: int) -> Array:
-        """Return the starts of the patches on one line, given by its number in the plan."""
+        """Return the starts of the patches on one line, given by its number among the lines with patches."""
         if self._drawn is None:
             return self._lattice(*self._heads[number])[0]
         return self._drawn[self._ends[number - 1] if number else 0 : self._ends[number]]
@@ -415,7 +424,10 @@ class PatchGrid:
         return starts, asked * len(tops) - len(grid)
 
     def _scatter(self, direction: int, n_directions: int) -> tuple[Array, int]:
-        """Return the starts of random patches on every Nth line, and the number of random patches left out."""
+        """Return the starts of random patches on every Nth line, and the number of random patches left out.
+
+        The `sample` patches of the plan are divided equally among the directions.
+        """
         rng = np.random.default_rng((self.seed, direction))
         lines, traces, samples = self.area[direction][:: self.every], self.area[1 - direction], self.area[2]
         height, width = self.size
@@ -441,7 +453,10 @@ class PatchGrid:
         return found, missed
 
     def _wanted(self, direction: int, line: int, grid: Array) -> Array:
-        """Return which patches of one line, given by first trace and sample, have their centre between the horizons."""
+        """Return a mask of the patches on one line whose centre lies between the horizons; all without horizons.
+
+        `grid` has the first trace and the first sample of each patch, shape (n, 2).
+        """
         if not self.horizons:
             return np.ones(len(grid), bool)
         trace, time = grid[:, 0] + self.size[1] // 2, self.axes[2][grid[:, 1] + self.size[0] // 2]
@@ -450,7 +465,7 @@ class PatchGrid:
 
 
 def _grid_again(volume: xr.DataArray, parameters: dict[str, Any], starts: Array | None) -> PatchGrid:
-    """Make a grid again from its parameters; with `starts`, only its patches at these starts."""
+    """Make a plan again from its parameters; if `starts` is not None, only its patches with these starts."""
     grid = PatchGrid(volume, **parameters)
     return grid if starts is None else grid._part(starts)
 

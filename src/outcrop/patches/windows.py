@@ -9,7 +9,7 @@ Array = npt.NDArray[Any]
 
 
 def runs_of(mask: Array) -> list[tuple[int, int]]:
-    """Return (first, last + 1) of each run of true values.
+    """Return (first, last + 1) of each run of True values in a mask.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def stitch(values: npt.ArrayLike, starts: npt.ArrayLike, shape: tuple[int, int])
 
 
 def add_windows(total: Array, weight: Array, values: Array, starts: npt.ArrayLike) -> None:
-    """Add weighted windows to `total`, and their weights to `weight`, in place."""
+    """Add weighted windows to a section `total`, and their weights to `weight`, in place; see `stitch`."""
     _, a, b = values.shape[:3]
     taper = np.outer(_taper(a), _taper(b))
     wide = taper.reshape(a, b, *(1,) * (values.ndim - 3))

@@ -36,7 +36,7 @@ def confusion(matrix: npt.ArrayLike, classes: Sequence[str], *, ax: Canvas = Non
 
 
 def convergence(mapper: Any, *, ax: Canvas = None) -> Axes:
-    """Draw the objective of a fitted `LabelMapper` by iteration, and the parts of the two updates."""
+    """Draw the objective of a fitted `LabelMapper` by iteration: overall, and its parts for atoms and coefficients."""
     ax = ax or new_axes(figsize=(7, 4))
     curves = mapper.objective_, *mapper.objective_parts_.T
     for name, curve in zip(("overall", "atoms", "coefficients"), curves, strict=True):
@@ -80,7 +80,7 @@ def evolution(patches: np.ndarray, labels: npt.ArrayLike, classes: Iterable[str]
 def gallery(
     patches: np.ndarray, table: pd.DataFrame, *, palette: Palette = None, figure: Figure | None = None
 ) -> Figure:
-    """Draw patches class by class, each with its row (the number that accept and reject use) and its weight.
+    """Draw patches class by class, each with its row number, by which a verdict names the patch, and its weight.
 
     The weight is the estimated probability that a patch shows its class. If all weights are 1, because no probability
     was estimated, the similarity is written instead.
@@ -117,7 +117,7 @@ def gallery(
 
 
 def similarity_curves(weak: WeakLabels, *, palette: Palette = None, ax: Canvas = None) -> Axes:
-    """Draw similarity by rank for every class; a dot marks the suggested number of patches, a line the used number."""
+    """Draw similarity by rank for every class; a dot marks the suggested number of patches, a line the number used."""
     ax = ax or new_axes(figsize=(7, 4))
     shades = colours(list(weak.curves), palette)
     for name, curve in weak.curves.items():

@@ -1,4 +1,4 @@
-"""Helpers for figures without a window, and for the axes and legends of sections."""
+"""Create matplotlib figures without a window, and set up the axes and legends of sections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AXES = ("inline", "crossline", "time", "depth")
 
 
 def frame(line: DataArray) -> dict[str, Any]:
-    """Return options for ``imshow`` that draw a section with time downwards, or a slice as a map."""
+    """Return options of ``imshow`` with which a section is drawn with time downwards, or a slice as a map."""
     x, t = (line[name].values for name in line.dims)
     dx, dt = spacing(x), spacing(t)
     ends = t[-1] + dt / 2, t[0] - dt / 2
@@ -44,7 +44,7 @@ def section_of(line: DataArray) -> tuple[int, float]:
 
 
 def time_label(line: DataArray) -> str:
-    """Return the text to write at the vertical axis of a section, with the unit."""
+    """Return the label of the vertical axis of a section: its name and its unit, such as ``time (ms)``."""
     name = str(line.dims[1])
     if name not in AXES[2:]:
         return name
@@ -59,19 +59,22 @@ def spacing(axis: np.ndarray) -> float:
 
 
 def new_figure(**options: Any) -> Figure:
-    """Return a new figure without a window."""
+    """Return a new matplotlib figure without a window; `options` are arguments of ``Figure``."""
     from matplotlib.figure import Figure  # not pyplot: no window, no global state, safe in threads
 
     return Figure(**options)
 
 
 def new_axes(**options: Any) -> Axes:
-    """Return the axes of a new figure."""
+    """Return the axes of a new figure without a window; `options` are arguments of ``Figure``."""
     return new_figure(layout="constrained", **options).add_subplot()
 
 
 def legend(ax: Axes, handles: Sequence[Artist], *, length: float = 1.0) -> None:
-    """Add a legend above the section, or beside it if it has many entries."""
+    """Add a legend above a section, or to the right of it if it has more than six entries.
+
+    `length` is the length of the drawn handles in units of the font size.
+    """
     above = len(handles) <= IN_A_ROW
     place: dict[str, Any] = {"loc": "lower right" if above else "upper left", "bbox_to_anchor": (1, 1)}
     tight: dict[str, Any] = {"borderaxespad": 0.2, "handletextpad": 0.4, "columnspacing": 1, "fontsize": "small"}

@@ -1,4 +1,4 @@
-"""Draw lines of fault sticks and horizons on the axes of a section."""
+"""Draw fault sticks and horizons as lines over a section that was drawn before."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STICK, HUMAN = "#ff3300", "#ffdd00"  # colours of picked sticks and of an interp
 
 
 def draw_horizons(ax: Axes, line: DataArray, surfaces: Sequence[DataArray], palette: Palette) -> list[Line2D]:
-    """Draw tops and bases over a section, and return handles for its legend."""
+    """Draw the tops and bases of geobodies that cross a section, and return their handles for its legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import Normal, Stroke
 
@@ -47,7 +47,7 @@ def draw_horizons(ax: Axes, line: DataArray, surfaces: Sequence[DataArray], pale
 def draw_geology(
     ax: Axes, line: DataArray, table: pd.DataFrame | None, surfaces: Sequence[DataArray], palette: Palette
 ) -> None:
-    """Draw sticks, tops and bases over a section, and add the tops and bases to the section's legend."""
+    """Draw fault sticks, and tops and bases of geobodies, over a section; add the tops and bases to its legend."""
     if table is not None:
         draw_sticks(ax, line, table)
     if len(surfaces):
@@ -59,7 +59,10 @@ def draw_geology(
 
 
 def draw_sticks(ax: Axes, line: DataArray, table: pd.DataFrame, **look: Any) -> None:
-    """Draw the lines along which faults cross a section."""
+    """Draw the lines along which faults cross a section, with the numbers of their sticks.
+
+    `table` holds the fault sticks. Options of ``plot`` in `look` replace the usual style; numbers are then left out.
+    """
     from matplotlib.patheffects import Normal, Stroke
 
     direction, label = section_of(line)

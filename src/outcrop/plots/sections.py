@@ -40,9 +40,9 @@ def section(
     weak : WeakLabels, optional
         Retrieved patches; those on this line are outlined. Requires `size`.
     size : (int, int), optional
-        Height and width of the patches, in samples.
+        Height in samples and width in traces of the patches.
     gain : float
-        Contrast; with 2, half of the largest drawn amplitude is already black or white.
+        Contrast: amplitudes beyond the 99th percentile divided by `gain` are drawn black or white.
     palette : dict, optional
         Class -> colour.
     """
@@ -101,7 +101,10 @@ def overlay(
     opacity: float = 0.5,
     ax: Canvas = None,
 ) -> Axes:
-    """Draw the class codes of a label volume over a section, uncertain samples grey, unlabelled samples transparent."""
+    """Draw labels over a section: classes in their colours, uncertain samples grey, unlabelled samples transparent.
+
+    `codes` holds the label codes of the section, and `classes` the names of the codes 1, 2, ...
+    """
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Patch
 
@@ -122,7 +125,10 @@ def overlay(
 def draw_boxes(
     ax: Axes, line: DataArray, weak: WeakLabels, size: tuple[int, int], fixed: str, palette: Palette
 ) -> None:
-    """Outline the retrieved patches of this line, and add their classes to the legend."""
+    """Outline the retrieved patches of a line on its section, and add a legend of their classes.
+
+    `size` is the height and width of a patch in samples and traces; `fixed` is ``inline`` or ``crossline``.
+    """
     from matplotlib.patches import Rectangle
 
     traces, time = line.dims

@@ -24,6 +24,7 @@ class Overlap:
     ----------
     grid : PatchGrid
     rows : array of int
+        Rows of the patches in the grid.
     """
 
     def __init__(self, grid: PatchGrid, rows: np.ndarray) -> None:
@@ -33,7 +34,7 @@ class Overlap:
         self.corners, self.size = places[:, 2:], np.array([grid.size[1], grid.size[0]])
 
     def __call__(self, i: int) -> np.ndarray:
-        """Return, for every patch, the share of its area that overlaps patch `i`."""
+        """Return, for every patch, the share of its area that overlaps the patch at position `i` of `rows`."""
         near = (self.direction == self.direction[i]) & (np.abs(self.metres - self.metres[i]) <= NEAR)
         gaps = np.ones(self.corners.shape, np.float32)  # in patch sizes
         gaps[near] = np.abs(self.corners[near] - self.corners[i]) / self.size
@@ -43,10 +44,10 @@ class Overlap:
 def choose(
     values: np.ndarray, counts: Sequence[int], overlap: Callable[[int], np.ndarray], *, penalties: Sequence[float]
 ) -> list[np.ndarray]:
-    """Choose rows with high values for every request; each row serves one request, and overlap is penalised.
+    """Choose patches with high values for every request; each patch serves one request, and overlap is penalised.
 
-    A request is a class or one of its exemplars. A row is chosen for the request for which its value is highest; for
-    another request only if that request has no other rows left.
+    A request is a class or one of its exemplars. A row of `values` stands for a patch. A row is chosen for the request
+    for which its value is highest, and for another request only if that request has no other rows left.
 
     Parameters
     ----------
@@ -88,7 +89,9 @@ def choose(
 
 
 def assign(similarity: np.ndarray, counts: Sequence[int], *, whole: bool = False) -> list[np.ndarray]:
-    """Choose the most similar rows for every request; each row serves the request that it resembles most.
+    """Choose the most similar patches for every request; each patch serves the request that it resembles most.
+
+    A request is a class or one of its exemplars. A row of `similarity` stands for a patch.
 
     Parameters
     ----------
@@ -97,8 +100,8 @@ def assign(similarity: np.ndarray, counts: Sequence[int], *, whole: bool = False
     counts : sequence of int
         Number of rows for each request.
     whole : bool
-        Whether to sort all rows at once; by default only as many as needed are sorted at first, and all rows if these
-        are too few.
+        Whether to sort all rows at once. By default, only the most similar rows are sorted at first, and all rows if
+        these are too few; the result is the same.
 
     Returns
     -------
@@ -129,7 +132,9 @@ def assign(similarity: np.ndarray, counts: Sequence[int], *, whole: bool = False
 
 
 def falling_rows(values: np.ndarray, most: int) -> np.ndarray:
-    """Return rows with non-negative values, the highest first, ties by row; at least `most` of them if possible.
+    """Return the rows of the `most` highest values, the highest first; rows with negative values are left out.
+
+    Rows with the same value as the last of these are returned too. Equal values are sorted by row.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Quality of a result, estimated from a few random questions: stratified drawing, estimates with intervals."""
+"""Audit: draw random members of a result in strata, and estimate its quality with intervals from the answers."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,7 +40,7 @@ def similar_groups(descriptors: np.ndarray, confidence: np.ndarray) -> np.ndarra
     Returns
     -------
     array of int, shape (n_patches,)
-        Group number of each patch; few patches form a single group.
+        Group number of each patch; fewer than 8 patches form a single group.
     """
     if len(descriptors) < 2 * GROUPS:
         return np.zeros(len(descriptors), int)
@@ -198,6 +198,7 @@ def iou_estimates(
     truths : sequence of str, length n_answers
         True class of the member.
     classes : sequence of str
+        Names of all classes.
 
     Returns
     -------
@@ -242,6 +243,7 @@ def confidence_shift(confidence: npt.ArrayLike, right: Sequence[bool]) -> float:
     confidence : array, shape (n,)
         Confidence of audited samples, between 0 and 1.
     right : array of bool, shape (n,)
+        Whether the label of each audited sample is correct.
 
     Returns
     -------

@@ -44,7 +44,10 @@ def auto_count(curve: np.ndarray, usable: int) -> int:
 def counts_of(
     count: Count, suggested: Mapping[str, int], accepted: Mapping[str, Sequence[int]], *, usable: int
 ) -> dict[str, int]:
-    """Return the number of patches of each class, at least as many as were accepted."""
+    """Return the number of patches to retrieve for each class, at least the number of its accepted patches.
+
+    `suggested` holds the number that replaces ``auto``. `usable` is the number of patches with a descriptor.
+    """
     counts: dict[str, int] = {}
     for name, auto in suggested.items():
         asked = count.get(name, "auto") if isinstance(count, Mapping) else count

@@ -13,7 +13,10 @@ from outcrop.volumes.neighbours import line_spacing
 
 
 def exemplar_patch(index: Index, exemplar: Any) -> np.ndarray:
-    """Return the patch of an exemplar, given as a position (optionally with a direction) or as a picture."""
+    """Return the patch of an exemplar, with values in [0, 1].
+
+    The exemplar is a position (inline, crossline, time or depth), optionally followed by a direction, or a picture.
+    """
     grid = index.grid
     if np.ndim(exemplar) == 1:
         along = exemplar[3] if len(exemplar) == 4 and exemplar[3] in DIRECTIONS else None
@@ -27,13 +30,17 @@ def exemplar_patch(index: Index, exemplar: Any) -> np.ndarray:
 
 
 def exemplar_picture(volume: xr.DataArray, grid: PatchGrid, exemplar: Any) -> np.ndarray:
-    """Return a picture as an exemplar patch with values in [0, 1]; raise if its size or its values do not fit."""
+    """Convert a picture to the patch of an exemplar, with values in [0, 1].
+
+    Raise a ValueError if its size or its values do not fit. A picture with known sample interval and trace spacing is
+    resampled first.
+    """
     if isinstance(exemplar, xr.DataArray) and {"sample_interval", "trace_spacing"} <= exemplar.attrs.keys():
         exemplar = _resample(exemplar, volume, grid)
     patch = np.asarray(exemplar, np.float32)
     if patch.shape != grid.size:
         raise ValueError(
-            f"An exemplar picture has {' x '.join(map(str, patch.shape))} samples, the patches "
+            f"An exemplar picture has {' x '.join(map(str, patch.shape))} samples, but the patches have "
             f"{grid.size[0]} x {grid.size[1]}; cut it to that size, or give it as a DataArray with sample_interval and "
             "trace_spacing to resample it."
         )
@@ -51,7 +58,8 @@ def _resample(picture: xr.DataArray, volume: xr.DataArray, grid: PatchGrid) -> n
     spacing = line_spacing(volume)
     if spacing is None:
         raise ValueError(
-            "The bin size of the volume is unknown, so a picture with another trace spacing cannot be resampled to it."
+            "The bin size of the volume is unknown, so the picture of an exemplar cannot be resampled to its trace "
+            "spacing; give a picture of the patch size without sample_interval and trace_spacing."
         )
     across = spacing[1] if grid.along != "crossline" else spacing[0]
     axis = volume[volume.dims[2]].values
@@ -62,12 +70,15 @@ def _resample(picture: xr.DataArray, volume: xr.DataArray, grid: PatchGrid) -> n
 
 
 def rows_near(grid: PatchGrid, starts: np.ndarray) -> np.ndarray:
-    """Return, for the patch at each start, the row of a grid patch that covers at least three quarters of it, or -1.
+    """Return, for each given patch, the row of a grid patch that covers at least three quarters of it.
+
+    The row is -1 for a patch that no grid patch covers to this extent.
 
     Parameters
     ----------
     grid : PatchGrid
     starts : array, shape (n, 4)
+        Start positions of the given patches, as in `PatchGrid.starts`.
     """
     lines = {head: number for number, head in enumerate(map(tuple, grid._heads.tolist()))}
     first = np.concatenate([[0], grid._ends[:-1]])

@@ -14,7 +14,10 @@ CONSIDERED = 1000  # largest number of candidates in a class
 
 
 def number_most_informative(index: Index, weak: WeakLabels, verdicts: Iterable[Sequence[int]]) -> None:
-    """Set `WeakLabels.judge`: rank, in every class, the patches whose verdicts would be most informative."""
+    """Rank, in every class, the patches whose verdicts would be most informative; store the ranks in `weak.judge`.
+
+    `verdicts` holds the rows of the patches that were judged before.
+    """
     candidates, matrix, _ = index._graph
     places = np.searchsorted(candidates, weak.rows)
     inside = candidates[np.minimum(places, len(candidates) - 1)] == weak.rows
@@ -28,8 +31,8 @@ def number_most_informative(index: Index, weak: WeakLabels, verdicts: Iterable[S
 def most_informative(matrix: csr_matrix, members: np.ndarray, doubt: np.ndarray, judged: np.ndarray) -> np.ndarray:
     """Return the patches of a class whose verdicts would be most informative about other uncertain patches.
 
-    Patches are chosen one by one: each time the patch that reaches, within two links of the graph, most of the
-    uncertainty that the patches chosen before do not reach.
+    Patches are chosen one by one. A patch reaches other patches within two links of the graph. The next patch is the
+    one that reaches most of the uncertainty that the patches chosen before do not reach.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ def nearest(features: np.ndarray, edges: np.ndarray, *, count: int | None = None
     Returns
     -------
     rows, similarity : arrays, shape (n, min(count, n - 1))
-        Unsorted.
+        Rows of the most similar patches and their similarities, unsorted.
     """
     count = min(count or int(np.clip(len(features) // 10, FEWEST, NEIGHBOURS)), len(features) - 1)
     roots = square_roots(features)
@@ -75,7 +75,7 @@ def nearest(features: np.ndarray, edges: np.ndarray, *, count: int | None = None
 
 
 def _highest(values: np.ndarray, count: int) -> np.ndarray:
-    """Return the columns of the highest values of every row, unsorted."""
+    """Return the columns of the `count` highest values in every row, unsorted."""
     return np.argpartition(-values, count - 1, axis=1)[:, :count]
 
 
@@ -101,7 +101,7 @@ def link_matrix(rows: np.ndarray, similarity: np.ndarray) -> sparse.csr_matrix:
 
 
 def closeness(similarity: np.ndarray) -> np.ndarray:
-    """Scale similarities by the range in their row: 1 for the highest, 1/e for the lowest.
+    """Convert similarities to weights by their range in each row: 1 for the highest, 1/e for the lowest.
 
     Examples
     --------

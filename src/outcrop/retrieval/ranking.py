@@ -116,7 +116,7 @@ def retrieve(
     if need > (index.memory or memory_budget()):
         raise ValueError(
             f"Ranking {len(index)} patches for {len(queries)} classes needs about {need / 1e9:.1f} GB, more than "
-            "may be used; allow more memory, or index fewer lines (option every)."
+            "the limit of memory; allow more memory, or index fewer lines (option every)."
         )
     usable = int((index.status == USED).sum())
     if not usable:
@@ -147,7 +147,7 @@ def retrieve(
 
 
 def _verdict_rows(index: Index, verdicts: Places, classes: Iterable[str]) -> tuple[dict[str, list[int]], ByClass]:
-    """Return, by class, the rows of judged patches, and the descriptors of judged patches that have no row."""
+    """Return two dicts by class: rows of judged patches, and descriptors of judged patches outside the index."""
     rows: dict[str, list[int]] = {}
     others: ByClass = {}
     for name in classes:
@@ -167,7 +167,10 @@ def _verdict_rows(index: Index, verdicts: Places, classes: Iterable[str]) -> tup
 
 
 def search_requests(near: ByClass, counts: Mapping[str, int], per_exemplar: bool) -> Requests:
-    """Return the search requests: one for each class or, with `per_exemplar`, one for each query."""
+    """Return the search requests: one for each class or, if `per_exemplar` is True, one for each query of a class.
+
+    A request consists of the class, the positions of its queries (exemplars) and the number of patches.
+    """
     requests: Requests = []
     for name, found in near.items():
         queries = np.arange(found.shape[1])
@@ -190,7 +193,7 @@ def _check_found(weak: WeakLabels, classes: Iterable[str], rejected: Verdicts) -
 
 
 def _similarities(index: Index, queries: ByClass, device: str | None) -> ByClass:
-    """Return class -> similarity of every patch to each query of the class; -1 for patches without a descriptor."""
+    """Return, by class, the similarity of every patch to each query of the class; -1 without a descriptor."""
     if not queries:
         return {}
     scores = search_index(index, np.concatenate(list(queries.values())), device=device)
@@ -199,12 +202,16 @@ def _similarities(index: Index, queries: ByClass, device: str | None) -> ByClass
 
 
 def _values(near: ByClass, requests: Requests) -> np.ndarray:
-    """Return the similarity of every patch to each request's nearest query, shape (n, n_requests)."""
+    """Return the similarity of every patch to the most similar query of each request, shape (n, n_requests)."""
     return np.stack([near[name][:, queries].max(axis=1) for name, queries, _ in requests], axis=1)
 
 
 def _with_verdicts(values: np.ndarray, requests: Requests, accepted: Verdicts, rejected: Verdicts) -> np.ndarray:
-    """Change values in place: accepted patches come first, for their class only; rejected patches are left out."""
+    """Change the values of judged patches in place, and return the values.
+
+    Accepted patches come first in the requests of their class and are excluded from others. Rejected patches are
+    excluded from the requests of the class for which they were rejected.
+    """
     for w, (name, *_) in enumerate(requests):
         for other, rows in accepted.items():
             values[rows, w] = values[rows, w] + ACCEPTED_BONUS if other == name else -1
@@ -221,7 +228,10 @@ def _by_graph(
     yes: Verdicts,
     no: Verdicts,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return, for every request, the rows with the largest shares in the graph, spread out, and their weights."""
+    """Return, for every request, the rows and the weights of the patches that the ranking by graph chooses.
+
+    These patches have the largest shares of the class in the evidence, and are spread over the survey.
+    """
     counts = [n for *_, n in requests]
     judged = [row for verdicts in (yes, no) for rows in verdicts.values() for row in rows]
     rows = _candidates(index, near, TIMES * sum(counts), judged)
@@ -256,7 +266,11 @@ def _by_graph(
 
 
 def _candidates(index: Index, near: ByClass, count: int, judged: list[int]) -> np.ndarray:
-    """Return the sorted rows in the graph: all of a small index, else the nearest to each class and random rows."""
+    """Return the sorted rows of the patches that form the graph.
+
+    In a small index these are all usable patches; otherwise the patches most similar to each class, random patches and
+    the judged patches.
+    """
     usable = np.flatnonzero(index.status == USED)
     count = int(np.clip(count, CANDIDATES, MOST_CANDIDATES))
     if len(usable) <= count:
@@ -276,7 +290,10 @@ def _shares(
     yes: Verdicts,
     no: Verdicts,
 ) -> np.ndarray:
-    """Return the share of every request at each candidate; `yes` and `no` hold positions among the candidates."""
+    """Return the share of every request in the evidence that reaches each candidate, shape (n_candidates, n_requests).
+
+    `yes` and `no` hold, by class, the positions of accepted and rejected patches among the candidates.
+    """
     exemplars, accepted, rejected = (np.zeros((len(rows), len(requests))) for _ in range(3))
     for w, (name, queries, _) in enumerate(requests):
         exemplars[:, w] = np.mean([graph.exemplar_weights(near[name][rows, q]) for q in queries], axis=0)
@@ -290,7 +307,7 @@ def _shares(
 def _collect(
     index: Index, requests: Requests, near: ByClass, chosen: list[np.ndarray], likely: list[np.ndarray]
 ) -> WeakLabels:
-    """Return the chosen rows of all requests as weak labels, sorted by class."""
+    """Return the chosen patches of all requests as weak labels, sorted by class."""
     parts = []
     for (name, queries, _), rows, weights in zip(requests, chosen, likely, strict=True):
         similarity = near[name][rows][:, queries]

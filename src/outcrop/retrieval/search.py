@@ -17,16 +17,17 @@ COLUMNS = 256  # queries whose similarities are kept in memory while an index is
 
 
 def similarity_to(index: Index, exemplars: Iterable[Any]) -> np.ndarray:
-    """Return each patch's similarity to its nearest exemplar; -1 for patches without a descriptor."""
+    """Return the similarity of each patch to its most similar exemplar; -1 for patches without a descriptor."""
     patches = np.stack([exemplar_patch(index, exemplar) for exemplar in exemplars])
     similarity: np.ndarray = search_index(index, index.measure.describe(patches)).max(axis=1)
     return similarity
 
 
 def search_index(index: Index, queries: np.ndarray, *, device: str | None = None) -> np.ndarray:
-    """Return the similarity of every patch to every query; -1 for patches without a descriptor.
+    """Return the similarity of every patch of an index to every query; -1 for patches without a descriptor.
 
-    The result has the shape (n_patches, n_queries). Similarities to recent queries stay in memory.
+    Queries are descriptors. The result has the shape (n_patches, n_queries). Similarities to recent queries stay in
+    memory.
     """
     queries = np.ascontiguousarray(queries, np.float32)
     names = [(device, query.tobytes()) for query in queries]
@@ -60,7 +61,7 @@ def _read_features(features: Any, span: slice) -> np.ndarray:
 def _compare(
     source: Callable[[slice], np.ndarray], status: np.ndarray, score: Callable[[np.ndarray], np.ndarray], span: slice
 ) -> np.ndarray:
-    """Return the similarity of the patches of one shard to every query; -1 for patches without a descriptor."""
+    """Return the similarity of the patches in a slice of rows to every query; -1 for patches without a descriptor."""
     used = status[span] == USED
     shard = source(span)
     if not shard[used].any(axis=1).all():

@@ -37,7 +37,7 @@ class WeakLabels:
     exemplar : array of int
         Position of this nearest exemplar in the list of exemplars of the class.
     starts : int array, shape (n, 4)
-        Start positions of the patches, as in `PatchGrid.starts`; patches off the grid (row -1) have them too.
+        Start positions of the patches, as in `PatchGrid.starts`, also for patches not on the grid (row -1).
     grid : PatchGrid
         Grid of the patches.
     curves : dict
@@ -87,7 +87,7 @@ class WeakLabels:
 
     @property
     def positions(self) -> pd.DataFrame:
-        """Table of the patch centres: inline, crossline, time (or depth), and along (direction of the section)."""
+        """Table of the centres of the patches: inline, crossline, time or depth, and direction of the section."""
         return self.grid.centres_at(self.starts)
 
     @property
@@ -105,32 +105,32 @@ class WeakLabels:
         return pd.DataFrame({**first, **dict(self.positions.items()), **last})
 
     def take(self, chosen: npt.ArrayLike | slice) -> WeakLabels:
-        """Return the chosen patches, given as positions, a mask or a slice."""
+        """Return weak labels with the chosen patches only; `chosen` is an array of positions, a mask or a slice."""
         if not isinstance(chosen, slice):
             chosen = np.asarray(chosen)
             chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(int)
         return replace(self, **{name: getattr(self, name)[chosen] for name in ARRAYS})
 
     def places(self, chosen: npt.ArrayLike | slice) -> dict[str, list[list[Any]]]:
-        """Return class -> positions of chosen patches, for `accepted` and `rejected` of `outcrop.retrieve`."""
+        """Return class -> positions of the chosen patches, in the form of `accepted` of `outcrop.retrieve`."""
         some = self.take(chosen)
         places = some.positions.astype(object).to_numpy()
         return {str(name): places[some.classes == name].tolist() for name in dict.fromkeys(some.classes)}
 
     def picks(self, n: int) -> np.ndarray:
-        """Return positions of up to `n` patches of each class, evenly spaced from the first to the last rank."""
+        """Return array positions of up to `n` patches of each class, evenly spaced from the first to the last rank."""
         rows_by_class = [np.flatnonzero(self.classes == name) for name in dict.fromkeys(self.classes)]
         return np.concatenate(
             [rows[np.unique(np.linspace(0, len(rows) - 1, n).round().astype(int))] for rows in rows_by_class]
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the table atomically as CSV."""
+        """Write the property `table` atomically to a CSV file."""
         with whole_file(path) as aside:
             self.table.to_csv(aside, index=False)
 
     def save_arrays(self, path: str | Path) -> None:
-        """Write all data but the grid atomically into one ``.npz`` file, without rounding."""
+        """Write all data except the grid atomically into one ``.npz`` file, without rounding."""
         arrays: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
         arrays |= {f"curve {number}": curve for number, curve in enumerate(self.curves.values())}
         facts = {"curves": list(self.curves)} | {name: getattr(self, name) for name in FACTS}
@@ -152,7 +152,7 @@ class WeakLabels:
 def read_table(path: str | Path, index: Index) -> WeakLabels:
     """Read a table of retrieved patches that `WeakLabels.save` wrote and an interpreter may have edited.
 
-    Patches off the grid have row -1.
+    Patches that are not on the grid of the index have row -1.
     """
     time, grid = index.volume.dims[2], index.grid
     try:
@@ -171,7 +171,7 @@ def read_table(path: str | Path, index: Index) -> WeakLabels:
     starts = np.empty((len(table), 4), np.int32)
     for i, (place, along, weight) in enumerate(zip(places.to_numpy(), table["along"], weights, strict=True)):
         if not 0 < weight <= 1:
-            raise ValueError(f"{path}, line {i + 2}: weight {weight:g} is not above 0 and at most 1; correct it.")
+            raise ValueError(f"{path}, line {i + 2}: weight {weight:g} must be above 0 and at most 1; correct it.")
         try:
             starts[i] = grid.start_at(place, along=along)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Chunks of Zarr arrays, written by many processes at once; a chunk is complete or missing, never cut off.
+"""Write and read chunks of Zarr arrays in many processes at once; a chunk is complete or missing, never truncated.
 
 A worker writes a chunk, reads it back and returns its seal: the size of its file and a checksum of the end of the file.
 The main process compares the seal with the file that it sees before it counts the chunk as finished. Zarr writes every
@@ -27,21 +27,22 @@ LEFT_AFTER = 60.0  # seconds after which an unfinished file is taken to belong t
 
 
 def write_chunks(array: Any, axis: int, number: int, values: np.ndarray) -> list[str]:
-    """Write the chunks at a position on an axis and read them back.
+    """Write the chunks of a Zarr array whose number on one axis is `number`, and read them back; return their seals.
 
     Parameters
     ----------
     array : zarr.Array
         Array in a folder, with a checksum as its last codec.
     axis, number : int
-        All chunks with this number on this axis are written.
+        All chunks with this number, counted from 0, on this axis are written.
     values : array
         Values of these chunks.
 
     Returns
     -------
     list of str
-        Seal of every chunk; empty for a chunk of zeros, which has no file.
+        Seal of every chunk: size of its file and checksum of the end of the file. Empty for a chunk of zeros, which has
+        no file.
 
     Examples
     --------
@@ -63,9 +64,9 @@ def write_chunks(array: Any, axis: int, number: int, values: np.ndarray) -> list
 
 
 def write_file(array: Any, number: int, values: Any) -> list[str]:
-    """Write the file at one position on the first axis, like `write_chunks` but without Zarr.
+    """Write the file with the values at one position on the first axis; return its seal as `write_chunks` does.
 
-    Zarr takes ten milliseconds, longer than all other work on a short line.
+    It does not use Zarr, which takes ten milliseconds, longer than all other work on a short line.
 
     Parameters
     ----------
@@ -92,9 +93,10 @@ def write_file(array: Any, number: int, values: Any) -> list[str]:
 
 
 def _encoded(array: Any, values: np.ndarray) -> bytes | None:
-    """Return the bytes of the file at one position on the first axis: chunks, then offsets; None if all values are 0.
+    """Return the bytes of the file for the values at one position on the first axis; None if all values are 0.
 
-    Chunks at the end of an axis are padded with 0.
+    The file holds chunks, and behind them their offsets if the array has shards. Chunks at the end of an axis are
+    padded with 0.
     """
     chunk, file = array.chunks[1:], _file_shape(array)[1:]
     full = np.zeros(file, array.dtype)
@@ -110,12 +112,12 @@ def _encoded(array: Any, values: np.ndarray) -> bytes | None:
 
 
 def _sealed(data: bytes) -> bytes:
-    """Return bytes followed by their checksum."""
+    """Return bytes followed by their checksum (CRC32C, four bytes)."""
     return data + bytes(google_crc32c.value(data).to_bytes(4, "little"))
 
 
 def _check_seen(array: Any) -> None:
-    """Refuse to write to a missing array: another machine may have another folder of the same path."""
+    """Raise `OSError` if this process does not see the folder of an array, for instance on another machine."""
     if not (_root(array) / "zarr.json").is_file():
         raise OSError(
             f"{_root(array)} is not visible to the worker on {socket.gethostname()}; put the job folder where all "
@@ -124,12 +126,15 @@ def _check_seen(array: Any) -> None:
 
 
 def chunk_seals(array: Any, axis: int, number: int) -> list[str]:
-    """Return the seals of the chunks at a position on an axis; see `write_chunks`."""
+    """Return the seals (size and checksum) of the chunks whose number on `axis` is `number`; see `write_chunks`."""
     return [_seal(path) for path in _files(array, axis, number)]
 
 
 def confirm_chunks(array: Any, axis: int, number: int, seals: list[str]) -> None:
-    """Compare the files of chunks with the seals of the process that wrote them; OSError if they keep differing."""
+    """Wait until this process sees the files of chunks as their writer left them, given the seals from the writer.
+
+    `OSError` is raised if the seals (see `write_chunks`) still differ after about 15 seconds.
+    """
     for pause in (*SEEN_WITHIN, None):
         if chunk_seals(array, axis, number) == seals:
             return
@@ -143,14 +148,14 @@ def confirm_chunks(array: Any, axis: int, number: int, seals: list[str]) -> None
 
 
 def read_chunk(array: Any, shard: int, number: int) -> np.ndarray:
-    """Read one chunk of a shard without Zarr, which takes a millisecond longer.
+    """Read one chunk of a shard directly from its file; Zarr would take a millisecond longer.
 
     Parameters
     ----------
     array : zarr.Array
         Array of uint8 with the codecs zstd and checksum, whose shards are divided into chunks along one axis only.
     shard : int
-        Position on the first axis, along which every shard has one entry.
+        Position of the shard on the first axis, along which every shard has length 1.
     number : int
         Number of the chunk in its shard.
 
@@ -175,14 +180,14 @@ def read_chunk(array: Any, shard: int, number: int) -> np.ndarray:
 
 
 def _sound(data: bytes, path: Path) -> bytes:
-    """Return bytes without the checksum at their end, after checking them against it."""
+    """Return bytes without the checksum in the last four; raise `ValueError` if it does not match the other bytes."""
     if google_crc32c.value(data[:-4]) != int.from_bytes(data[-4:], "little"):
         raise ValueError(f"a checksum of {path} is wrong")
     return data[:-4]
 
 
 def clear_leftovers(array: Any, axis: int, numbers: Iterable[int]) -> None:
-    """Remove temporary files that a killed process left for chunks at the given positions on an axis."""
+    """Remove temporary files that a killed process left for the chunks whose number on `axis` is in `numbers`."""
     for number in numbers:
         for folder in {path.parent for path in _files(array, axis, number)}:
             for path in folder.glob("*.partial"):
@@ -192,7 +197,7 @@ def clear_leftovers(array: Any, axis: int, numbers: Iterable[int]) -> None:
 
 
 def stored_bytes(array: Any) -> int:
-    """Return the size of the chunks of an array on the disk in bytes."""
+    """Return the size in bytes of all chunks of a Zarr array on the disk."""
     files = (path for path in _root(array).rglob("*") if path.is_file())
     return sum(path.stat().st_size for path in files if path.name != "zarr.json")
 
@@ -202,20 +207,20 @@ def _root(array: Any) -> Path:
 
 
 def _files(array: Any, axis: int, number: int) -> list[Path]:
-    """Return the files of the chunks at a position on an axis."""
+    """Return the paths of the files with the chunks whose number on `axis` is `number`."""
     every = [range(-(-n // size)) for n, size in zip(array.shape, _file_shape(array), strict=True)]
     every[axis] = range(number, number + 1)
     return [_root(array) / array.metadata.encode_chunk_key(place) for place in itertools.product(*every)]
 
 
 def _file_shape(array: Any) -> tuple[int, ...]:
-    """Return the shape of the values in one file: of a shard, or of a chunk if there are no shards."""
+    """Return the shape of the values in one file of a Zarr array: of a shard, or of a chunk without shards."""
     shape: tuple[int, ...] = array.shards or array.chunks
     return shape
 
 
 def _seal(path: Path) -> str:
-    """Return the size of a file and a checksum of its end, where the checksums of its chunks lie; empty if missing."""
+    """Return the seal of a file: its size and a checksum of its last 4096 bytes; empty if the file is missing."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)

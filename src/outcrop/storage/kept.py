@@ -1,4 +1,4 @@
-"""Cache of arrays in memory, up to a number of bytes."""
+"""Keep recently used arrays in memory, up to a total number of bytes."""
 
 import hashlib
 import threading
@@ -12,7 +12,7 @@ MOST_BYTES = 256 << 20  # features of some 35 sections of 951 x 462
 
 
 class Kept:
-    """Arrays by key; the least recently used arrays are dropped when their total size exceeds `most_bytes`.
+    """Cache of arrays by key; the least recently used arrays are dropped if the total size exceeds `most_bytes`.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Kept:
         self._lock = threading.Lock()
 
     def get(self, key: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the read-only array of a key; compute and keep it with `make` if it is missing."""
+        """Return the read-only array of a key; if the cache does not have it, compute it with `make` and keep it."""
         with self._lock:
             if key in self._arrays:
                 self._arrays.move_to_end(key)
@@ -48,13 +48,13 @@ class Kept:
         return made
 
     def clear(self) -> None:
-        """Drop all arrays."""
+        """Remove all arrays from the cache."""
         with self._lock:
             self._arrays.clear()
 
 
 def content(*arrays: Any) -> str:
-    """Return the digest of the shapes, types and values of arrays.
+    """Return one digest of the shapes, types and values of some arrays.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""Results of a job, each stored under a key: the digest of all its inputs. A new result replaces no other."""
+"""Store the results of a job under keys.
+
+The key of a result is a digest of all its inputs, so a new result never replaces one from other inputs.
+"""
 
 import contextlib
 import datetime
@@ -18,7 +21,7 @@ KINDS = ("index", "retrieved", "survey", "mapper", "votes", "net", "faults")
 
 
 def digest(*parts: Any) -> str:
-    """Return a digest of values that JSON can store: sixteen hexadecimal digits, independent of the order in a dict.
+    """Return a digest of values that JSON can store: sixteen hexadecimal digits. The order of keys has no effect.
 
     Examples
     --------
@@ -30,7 +33,7 @@ def digest(*parts: Any) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value after writing it as JSON and reading it again."""
+    """Return a value after writing it to JSON and reading it: tuples and arrays become lists, other objects texts."""
     return json.loads(json.dumps(value, default=_plain))
 
 
@@ -39,7 +42,7 @@ def _plain(value: Any) -> Any:
 
 
 class Stages:
-    """The results in a job folder, by stage and key.
+    """Stages of a job: folders with results, each found by its kind, such as ``index``, and its key.
 
     Parameters
     ----------
@@ -61,7 +64,7 @@ class Stages:
         self.root = Path(job) / "stages"
 
     def path(self, kind: str, key: str) -> Path:
-        """Return the folder of a stage."""
+        """Return the path of the folder of a stage, whether it exists or not."""
         return self.root / kind / key
 
     def begin(self, kind: str, inputs: Any) -> str:
@@ -95,9 +98,9 @@ class Stages:
         make : callable
             Computes the result.
         load : callable
-            Reads it from its path; raises ValueError if it is damaged.
+            ``load(path)`` reads the result; it raises ValueError if the result is damaged.
         save : callable, optional
-            ``save(made, path)`` writes it; by default its method ``save``.
+            ``save(made, path)`` writes the result; by default, its method ``save`` does.
         """
         path = self.path(stage.kind, stage.key) / name
         if path.exists():
@@ -113,7 +116,7 @@ class Stages:
         return made
 
     def facts(self, kind: str, key: str) -> dict[str, Any]:
-        """Return inputs and time of a stage; empty if it does not exist or cannot be read."""
+        """Return inputs, version and start time of a stage as a dict; empty if it does not exist or cannot be read."""
         try:
             found: dict[str, Any] = json.loads((self.path(kind, key) / FACTS).read_text(encoding="utf-8"))
             return found
@@ -121,22 +124,25 @@ class Stages:
             return {}
 
     def note(self, kind: str, *words: Any) -> None:
-        """Record in the journal of a kind that a stage or a part of a stage is finished; the first word is its key."""
+        """Record in the journal of a kind of stages that a stage, or a part of it, is finished.
+
+        `words` become one line of the journal; the first word is the key of the stage.
+        """
         append_line(self.root / kind / JOURNAL, " ".join(map(str, words)))
 
     def journal(self, kind: str) -> list[list[str]]:
-        """Return the words of the lines in the journal of a kind, oldest first, for stages that still exist."""
+        """Return the journal of a kind of stages: the words of each line, oldest first, for stages that still exist."""
         lines = [line.split() for line in read_lines(self.root / kind / JOURNAL)]
         exists = {key: (self.path(kind, key) / FACTS).is_file() for key in {words[0] for words in lines if words}}
         return [words for words in lines if words and exists[words[0]]]
 
     def last(self, kind: str) -> str | None:
-        """Return the key of the stage of a kind that was finished last, None if no stage was finished."""
+        """Return the key of the last finished stage of a kind; None if no stage of this kind was finished."""
         journal = self.journal(kind)
         return journal[-1][0] if journal else None
 
     def keys(self, kind: str) -> list[str]:
-        """Return the keys of all stages of a kind, in the order in which they were begun."""
+        """Return the keys of all stages of a kind, finished or not, in the order in which they were begun."""
         found = [path.parent.name for path in (self.root / kind).glob(f"*/{FACTS}")]
         return sorted(found, key=lambda key: (self.facts(kind, key).get("made", ""), key))
 
@@ -149,17 +155,23 @@ class Stages:
         }
 
     def set_aside(self, kind: str, key: str, name: str) -> None:
-        """Rename a damaged part of a stage, so that it can be computed again and is not lost."""
+        """Rename a damaged file or folder of a stage, so that it can be computed again and is not lost."""
         set_aside(self.path(kind, key) / name)
 
     def remove(self, kind: str, key: str) -> None:
-        """Delete a stage; its facts first, so that a stage whose deletion is interrupted no longer counts."""
+        """Delete a stage.
+
+        The file with its facts is deleted first, so that a partly deleted stage no longer counts as a stage.
+        """
         remove(self.path(kind, key) / FACTS)
         remove(self.path(kind, key))
 
 
 def append_line(path: str | Path, text: str) -> None:
-    """Append a line to a file in one write; a line that a kill or a full disk cut off is ended first."""
+    """Append a line to a file in one write.
+
+    If the last line has no end, because its writer was killed or the disk was full, it is ended first.
+    """
     path = no_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)

@@ -1,4 +1,4 @@
-"""The job folder without its stages: atomic writing, fingerprints of files, damaged files."""
+"""Files of a job folder, without its results: atomic writing, fingerprints of files, handling of damaged files."""
 
 import contextlib
 import datetime
@@ -51,7 +51,7 @@ class Workspace:
         return self.path / name
 
     def inner_path(self, name: str) -> Path:
-        """Return the path of a file to write; ValueError if a link leads out of the folder."""
+        """Return the path of a file of the job to write; raise `ValueError` if a link leads out of the job folder."""
         path = self.path / name
         if not path.resolve().is_relative_to(self.path.resolve()):
             raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; replace the link by the file.")
@@ -62,7 +62,7 @@ class Workspace:
         return (self / "job.toml").is_file()
 
     def read(self) -> dict[str, Any]:
-        """Return the contents of ``job.toml``: job metadata."""
+        """Return the contents of ``job.toml``, the metadata of the job; raise `ValueError` if it cannot be read."""
         if not self.exists():
             raise ValueError(f"{self.path} is not a job folder; make one with 'outcrop index VOLUME -o {self.path}'.")
         try:
@@ -79,21 +79,21 @@ class Workspace:
         return job
 
     def write(self, job: dict[str, Any]) -> None:
-        """Replace ``job.toml``, with the format and the program's version added to the given tables."""
+        """Replace ``job.toml`` by the given tables, and add the format of the folder and the program's version."""
         with whole_file(self / "job.toml") as path:
             path.write_text(tomli_w.dumps({"format": FORMAT, "version": outcrop.__version__} | job), encoding="utf-8")
 
     def log(self, event: str, **fields: Any) -> None:
-        """Append one line to ``log.jsonl``."""
+        """Append a line to ``log.jsonl`` with an event, its fields, the time and the program's version."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         with open(self.inner_path("log.jsonl"), "a", encoding="utf-8") as handle:
             handle.write(json.dumps({"time": now, "event": event, "version": outcrop.__version__} | fields) + "\n")
 
 
 class DoneLog:
-    """File with the numbers of finished blocks, one in each line; ``!7`` cancels block 7.
+    """File with the numbers of the finished blocks of a computation, one in each line; ``!7`` cancels block 7.
 
-    A line that a kill cut off does not count.
+    An incomplete last line, left by a killed process, does not count.
 
     Examples
     --------
@@ -136,8 +136,9 @@ class DoneLog:
 def whole_file(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path, which is renamed to `path` at the end and removed after an error.
 
-    If several threads or processes write the same file at once, the last one is kept. Of folders the first one is kept,
-    because all writers of one folder write the same. The next writer of a name removes what killed processes left.
+    If several threads or processes write the same file at once, the file that is finished last is kept. Of folders,
+    the one that is finished first is kept, because all writers of a folder write the same contents. Temporary files of
+    killed processes are removed when the same path is written again.
     """
     path = Path(path)
     existed = _is_filled(path)
@@ -156,13 +157,17 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 
 def refuse_volume_name(path: str | Path) -> None:
-    """Refuse to write a table or a page to a file with the ending of a volume."""
+    """Raise `ValueError` if the path of a table or page to write has the ending of a volume, such as ``.sgy``."""
     if Path(path).suffix.lower() in VOLUMES:
         raise ValueError(f"{path} is the name of a volume; choose another name for the output.")
 
 
 def spare_survey(path: str | Path, *, synthetic: bool = False) -> None:
-    """Refuse to replace a synthetic volume, or a SEG-Y file whose text header does not name Outcrop."""
+    """Raise `ValueError` if a SEG-Y file to write would replace a survey or a synthetic volume.
+
+    A file is a survey if its text header does not name Outcrop. If `synthetic` is True, a synthetic volume may be
+    replaced.
+    """
     path = Path(path)
     if not path.is_file():
         return
@@ -176,7 +181,7 @@ def spare_survey(path: str | Path, *, synthetic: bool = False) -> None:
 
 
 def _replace(aside: Path, path: Path) -> None:
-    """Rename, and try again for a second if it is refused, as by Windows while a reader has the old file open."""
+    """Rename `aside` to `path`; try again for a second if Windows refuses this because `path` is open elsewhere."""
     if aside.is_dir():
         with contextlib.suppress(OSError):
             path.rmdir()  # Windows does not replace a folder, even an empty one
@@ -194,12 +199,15 @@ def _is_filled(path: Path) -> bool:
 
 
 def _aside_prefix(path: Path) -> str:
-    """Return the start of the temporary names of a file that writers on this host use."""
+    """Return the beginning of the temporary names under which processes on this host write a file."""
     return f".{path.name}.{socket.gethostname()}-"
 
 
 def _clear_leftovers(path: Path) -> None:
-    """Remove temporary files of dead processes of this host; processes of other hosts cannot be checked here."""
+    """Remove temporary files that killed processes left while they wrote to a path.
+
+    Only files from this host are removed, because processes of other hosts cannot be checked.
+    """
     pattern = re.compile(re.escape(_aside_prefix(path)) + r"(\d+)-\d+\.part")
     for name in os.listdir(path.parent) if path.parent.is_dir() else []:
         match = pattern.fullmatch(name)
@@ -208,12 +216,15 @@ def _clear_leftovers(path: Path) -> None:
 
 
 class Damaged(ValueError):
-    """Error: a store no longer holds what this program wrote."""
+    """Raised if stored data, such as a result in a job folder, are damaged: they are not what this program wrote."""
 
 
 @contextlib.contextmanager
 def damage(store: Any, remedy: str) -> Iterator[None]:
-    """Raise `Damaged` with store, cause and remedy for any decoding error; errors of the disk are raised unchanged."""
+    """Replace any error while stored data are read by `Damaged`, which names the store, the cause and the remedy.
+
+    Errors of the disk are raised unchanged.
+    """
     try:
         yield
     except OSError as error:
@@ -238,7 +249,7 @@ def set_aside(path: str | Path) -> None:
 
 
 def no_link(path: str | Path) -> Path:
-    """Return the path of a file to append to; ValueError if it is a link, which may lead out of the job."""
+    """Return the path of a file to append to; raise `ValueError` if it is a link, which may lead out of the job."""
     path = Path(path)
     if path.is_symlink():
         raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; replace the link by the file.")
@@ -255,7 +266,7 @@ def remove(path: str | Path) -> None:
 
 
 def fingerprint(path: str | Path) -> dict[str, Any]:
-    """Return size, time and a SHA-256 of evenly spaced blocks, which identify a file or folder."""
+    """Return size, modification time and a SHA-256 of evenly spaced blocks, which identify a file or folder."""
     path = Path(path)
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     digest, size = hashlib.sha256(), sum(file.stat().st_size for file in files)

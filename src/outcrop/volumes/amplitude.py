@@ -1,4 +1,7 @@
-"""Amplitudes of a volume: reading of evenly spaced lines, value of zero amplitude, clip, and scaling to [0, 1]."""
+"""Read amplitudes of a volume, find the value of zero amplitude and the clip, and scale amplitudes to [0, 1].
+
+The clip is the absolute amplitude that scaling maps to 0 (if negative) and 1 (if positive).
+"""
 
 from typing import Any
 
@@ -11,7 +14,10 @@ LOUD = 30.0  # times the 75th percentile of the RMS of traces; a louder trace is
 
 
 def sample_lines(volume: xr.DataArray, lines: int) -> tuple[Array, Array]:
-    """Return positions of evenly spaced inlines, and amplitudes of traces on them: (n_lines, n_traces, n_samples)."""
+    """Read at most `lines` evenly spaced inlines, and return their positions and amplitudes.
+
+    The amplitudes have shape (n_lines, n_traces, n_samples). On long lines, only every Nth trace is read.
+    """
     rows = np.unique(np.linspace(0, volume.shape[0] - 1, lines).round().astype(int))
     # About 2**18 samples of a line suffice, so the cost does not grow with the survey.
     every = -(-volume.shape[1] * volume.shape[2] // (1 << 18))
@@ -21,9 +27,10 @@ def sample_lines(volume: xr.DataArray, lines: int) -> tuple[Array, Array]:
 def find_offset(volume: xr.DataArray) -> float:
     """Find the value that stands for zero amplitude in a volume without negative values; 0 for any other volume.
 
-    This value, the offset, is the median of the positive values. Whole numbers have the middle of their range as offset
-    if the median is close to this middle, for instance 128 for 0 to 255. A few traces are read first, and sixteen lines
-    only if these traces have no negative value. Class codes and scaled data have offset 0.
+    This value, the offset, is the median of the positive values. If all values are whole numbers and the median is
+    close to the middle of their range, the offset is this middle, for instance 128 for 0 to 255. A few traces are read
+    first, and sixteen lines only if these traces have no negative value. The offset of class codes, and of data scaled
+    to [0, 1], is 0.
     """
     if volume.attrs.get("scaled") or volume.attrs.get("classes"):
         return 0.0
@@ -42,18 +49,22 @@ def find_offset(volume: xr.DataArray) -> float:
 
 
 def centre(volume: xr.DataArray) -> float:
-    """Return the value that stands for zero amplitude: 0.5 in scaled data, else the offset that `open_volume` found."""
+    """Return the value of zero amplitude: 0.5 in data scaled to [0, 1], else the offset that `open_volume` found."""
     return 0.5 if volume.attrs.get("scaled") else float(volume.attrs.get("offset", 0.0))
 
 
 def loud_traces(sample: Array) -> npt.NDArray[np.bool_]:
-    """Return a mask of the traces (along the last axis) that are too loud to set the amplitude scale; see `LOUD`."""
+    """Return a mask of the traces that are too loud to be used for the amplitude scale.
+
+    The RMS of such a trace exceeds `LOUD` times the 75th percentile of the RMS of all traces that are not zero. The
+    samples of a trace lie along the last axis.
+    """
     rms = np.sqrt(np.mean(np.square(np.where(np.isfinite(sample), sample, 0), dtype=np.float64), axis=-1))
     return rms > LOUD * np.percentile(rms[rms > 0], 75) if rms.any() else np.zeros(rms.shape, bool)
 
 
 def amplitude_clip(volume: xr.DataArray, *, percentile: float = 99.5, lines: int = 16) -> float:
-    """Return the amplitude that maps to the ends of [0, 1]: a percentile of absolute amplitudes on some lines.
+    """Return the clip of a volume: a percentile of the absolute amplitudes on some lines. Scaling maps it to 1.
 
     Zeros (mutes and padding), NaN, Inf and single traces that are far too loud are left out.
 
@@ -84,7 +95,10 @@ def amplitude_clip(volume: xr.DataArray, *, percentile: float = 99.5, lines: int
 
 
 def clip_of(sample: Array, percentile: float = 99.5) -> float:
-    """Return a percentile of absolute amplitudes as `amplitude_clip` does, from an array; 0 without amplitudes."""
+    """Return the clip of an array of traces, shape (..., n_samples), computed as in `amplitude_clip`.
+
+    It is 0 if all amplitudes are zero, NaN or infinite.
+    """
     sizes = np.abs(sample[~loud_traces(sample)])
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
     return float(np.percentile(sizes, percentile)) if sizes.size else 0.0

@@ -1,4 +1,7 @@
-"""Axes of an array, recognised by their names and units; an array with unknown names is refused."""
+"""Recognise the axes of an array by their names and units, convert them to ms or m, and find positions on them.
+
+An array whose axes are not recognised is refused.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -45,7 +48,7 @@ COUNTS = {"", "1", "-", "none", "unitless", "dimensionless", "sample", "samples"
 
 
 def read_name(dim: object) -> tuple[str | None, str]:
-    """Return the role (a key of `NAMES`, or None) and the unit that the name of an axis states.
+    """Read the role of an axis (a key of `NAMES`, or None if unknown) and its unit (or an empty text) from its name.
 
     Examples
     --------
@@ -77,7 +80,7 @@ def name_axes(
     domain : {"time", "depth"}, optional
         What the vertical axis measures, if neither its name nor its unit states it.
     units : dict, optional
-        Axis name -> unit that the coordinate of the axis states.
+        Name of an axis -> unit in the attributes of its coordinate.
 
     Returns
     -------
@@ -117,16 +120,20 @@ def name_axes(
 
 
 def _places(roles: list[Any]) -> Places:
-    """Return the numbers of the inline, crossline and vertical axis of the array, None for an absent axis."""
+    """Return which axis of an array is inline, which is crossline and which is vertical; None for an absent one.
+
+    `roles` has the role of each axis of the array.
+    """
     axes = {"vertical" if role in VERTICAL else role: axis for axis, role in enumerate(roles)}
     return axes.get("inline"), axes.get("crossline"), axes.get("vertical")
 
 
 def _infer_roles(roles: list[Any], dims: Sequence[Any]) -> tuple[list[Any], list[str]]:
-    """Return the roles of all axes, and a note for each inferred role.
+    """Infer unknown roles of axes, and return the roles of all axes and a note for each inferred role.
 
-    If one axis is named time or depth, y and x are taken as inline and crossline; a single unknown axis is taken as the
-    direction, inline or crossline, that no other axis has.
+    Roles are inferred only if one axis is time, depth or samples. Axes y and x are then taken as inline and crossline,
+    and a single unknown axis as inline or crossline, the one that no other axis has. `ValueError` is raised if a role
+    is still unknown.
     """
     notes = []
     has_vertical = any(role in VERTICAL for role in roles)
@@ -153,7 +160,11 @@ def _infer_roles(roles: list[Any], dims: Sequence[Any]) -> tuple[list[Any], list
 
 
 def _read_unit(role: str, unit: str, domain: str | None, name: Any) -> tuple[str, float | None]:
-    """Return what the vertical axis measures, time or depth, and the factor to ms or m; None without a unit."""
+    """Return what the vertical axis measures, time or depth, and the factor that converts its unit to ms or m.
+
+    The factor is None if the axis has no unit or only counts samples. `ValueError` is raised if the unit is unknown, or
+    if it contradicts `role` or `domain`.
+    """
     word = unit.lower()
     if word in COUNTS:
         meant = {"time": "time", "depth": "depth"}.get(role)
@@ -163,12 +174,12 @@ def _read_unit(role: str, unit: str, domain: str | None, name: Any) -> tuple[str
     measures, factor = UNITS[word]
     wrong = next((other for other in (role, domain) if other in ("time", "depth") and other != measures), None)
     if wrong:
-        raise ValueError(f"Axis {name} is in {unit!r} but should be {wrong}; correct its name or its unit.")
+        raise ValueError(f"Axis {name} should be {wrong}, but its unit is {unit!r}; correct its name or its unit.")
     return measures, factor
 
 
 def stated_units(labels: Any) -> str:
-    """Return the unit that the coordinate of an axis states as xarray or MDIO store it; empty without a unit."""
+    """Return the unit of an axis from the attributes of its coordinate, as in xarray or MDIO; empty without a unit."""
     attrs = getattr(labels, "attrs", {})
     units = attrs.get("units") or attrs.get("unitsV1") or ""
     return str(next(iter(units.values()), "") if isinstance(units, dict) else units).strip()
@@ -177,8 +188,15 @@ def stated_units(labels: Any) -> str:
 def unit_factor(labels: Any, name: str) -> float:
     """Return the factor that converts the values on a time or depth axis to ms or m.
 
-    Times without a unit are taken as seconds if their mean step is below 0.1 and they span less than 60: taken as ms,
-    their step would be below 0.1 ms, which no survey has.
+    Without a unit, the factor is 1, with one exception. Times are taken as seconds if their mean step is below 0.1 and
+    they span less than 60: taken as ms, their step would be below 0.1 ms, which no survey has.
+
+    Parameters
+    ----------
+    labels : DataArray or array
+        Coordinate of the axis; its attributes may state the unit.
+    name : {"time", "depth"}
+        What the axis measures.
 
     Examples
     --------
@@ -195,7 +213,7 @@ def unit_factor(labels: Any, name: str) -> float:
 
 
 def standard_axes(data: Data) -> Data:
-    """Return labels or a volume with its time or depth axis in ms or m; no sample is read.
+    """Return a volume, or its labels, with the time or depth axis in ms or m; no sample is read.
 
     Examples
     --------
@@ -211,7 +229,7 @@ def standard_axes(data: Data) -> Data:
 
 
 def positions_of(axis: npt.ArrayLike, labels: npt.ArrayLike, within: float = SAME) -> Array:
-    """Return the position of each value on an axis; -1 if no value of the axis is within `within` of it.
+    """Return the position on an axis of each value in `labels`; -1 if the axis has no value within `within` of it.
 
     Examples
     --------
@@ -225,7 +243,10 @@ def positions_of(axis: npt.ArrayLike, labels: npt.ArrayLike, within: float = SAM
 
 
 def position_of(axis: npt.ArrayLike, label: float, name: str = "label") -> int:
-    """Return the position of a value on an axis; raise `ValueError` if the axis, called `name`, lacks it."""
+    """Return the position of a value on an axis; raise `ValueError` if the axis does not have this value.
+
+    `name` is the name of the axis in the error message.
+    """
     position = int(positions_of(axis, label))
     if position < 0:
         low, high = np.min(axis), np.max(axis)
@@ -234,7 +255,11 @@ def position_of(axis: npt.ArrayLike, label: float, name: str = "label") -> int:
 
 
 def nearest_position(axis: Array, value: float, name: str = "") -> int:
-    """Return the position on an axis nearest to a value; with `name`, raise `ValueError` beyond half a step."""
+    """Return the position on an axis that is nearest to a value.
+
+    If `name`, the name of the axis, is given, `ValueError` is raised for a value that is more than half a step away
+    from the nearest one on the axis.
+    """
     position = int(np.argmin(np.abs(axis - value)))
     step = abs(axis[1] - axis[0]) if len(axis) > 1 else 1
     if name and not abs(axis[position] - value) <= step / 2:
@@ -248,7 +273,14 @@ def nearest_label(axis: Array, value: float) -> Any:
 
 
 def fit_grid(rows: Array, columns: Array, points: Array) -> Array | None:
-    """Fit a regular grid to map points X + iY: an origin, a step per row and a step per column.
+    """Fit a regular grid to points of a map, given as complex numbers X + iY; outliers are left out.
+
+    Parameters
+    ----------
+    rows, columns : array of int
+        Row and column of each point in the grid, for instance positions on the inline and crossline axes.
+    points : array of complex
+        Coordinates X + iY of each point; NaN if unknown.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from outcrop.storage.workspace import whole_file
 
 
 def class_table_path(path: str | Path) -> Path:
-    """Return the path of the class table of a file or folder of labels."""
+    """Return the path of the class table of a file or folder of labels: this path with ``.classes.toml`` at its end."""
     return Path(f"{path}.classes.toml")
 
 

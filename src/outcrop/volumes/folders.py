@@ -1,4 +1,7 @@
-"""Folders of single lines (pictures, arrays or SEG-Y files) as one volume; line numbers come from names or headers."""
+"""Open a folder of single lines (pictures, arrays or SEG-Y files) as one volume.
+
+Line numbers come from the file names or, for SEG-Y files, also from the trace headers.
+"""
 
 import dataclasses
 import functools
@@ -31,7 +34,7 @@ SLICE = re.compile(BEFORE + r"(?:time|twt|depth|z|ts|(?:time|depth)[\W_]*slice)[
 
 
 def is_zarr(folder: str | Path) -> bool:
-    """Return whether a folder contains metadata of Zarr."""
+    """Return whether a folder is a Zarr store: whether it contains a metadata file of Zarr."""
     return any((Path(folder) / name).exists() for name in ZARR)
 
 
@@ -47,6 +50,7 @@ def find_lines(folder: str | Path) -> tuple[str, list[Path], int]:
     kind : str
         A key of `KINDS`; empty if the folder has no files of these kinds.
     files : list of Path
+        The files of this kind, sorted by name.
     others : int
         Number of other files, which are ignored.
 
@@ -66,7 +70,7 @@ def find_lines(folder: str | Path) -> tuple[str, list[Path], int]:
 
 
 def number_files(files: list[Path]) -> tuple[list[int], str]:
-    """Return line numbers and their direction, ``inline`` or ``crossline``, from the file names.
+    """Read line numbers from file names, and return them and their direction, ``inline`` or ``crossline``.
 
     Examples
     --------
@@ -106,7 +110,7 @@ def number_files(files: list[Path]) -> tuple[list[int], str]:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One file of a volume: its axes, and a function that reads a block.
+    """One of several files that form a volume: its axes, and a function that reads a block of its amplitudes.
 
     Attributes
     ----------
@@ -114,7 +118,7 @@ class Part:
     inlines, crosslines, samples : array
         Inline numbers, crossline numbers, and times or depths.
     read : callable
-        ``read(key)`` returns a block; the key holds three slices or arrays of positions.
+        ``read(key)`` returns a block of amplitudes; `key` has a slice or an array of positions for each axis.
     live : array of bool, shape (n_inline, n_crossline)
         Whether each trace holds data.
     """
@@ -128,11 +132,12 @@ class Part:
 
 
 class Mosaic:
-    """Volume made of several files that do not overlap; its axes have the lines of all files.
+    """Volume made of several files that have no trace in common; its axes have the lines of all files.
 
     Parameters
     ----------
     parts : list of Part
+        The files.
 
     Attributes
     ----------
@@ -147,7 +152,7 @@ class Mosaic:
         for part in parts[1:]:
             if part.samples.shape != self.samples.shape or not np.allclose(part.samples, self.samples, atol=1e-3):
                 raise ValueError(
-                    f"{parts[0].path} has {_extent(self.samples)} samples, {part.path} has {_extent(part.samples)}; "
+                    f"{parts[0].path} has {_extent(self.samples)}, {part.path} has {_extent(part.samples)}; "
                     "give lines with the same samples."
                 )
         self.inlines = np.unique(np.concatenate([part.inlines for part in parts]))
@@ -161,11 +166,11 @@ class Mosaic:
         )
         for part, where in zip(parts, places, strict=True):
             if (self.live[np.ix_(*where)] & part.live).any():
-                raise ValueError(f"{part.path} holds traces that another file in the folder also holds; keep one file.")
+                raise ValueError(f"{part.path} holds traces that another file of the folder also holds; remove one.")
             self.live[np.ix_(*where)] |= part.live
 
     def read(self, key: Key) -> Array:
-        """Return the block that three slices or arrays of positions select; traces that no file has are NaN."""
+        """Read a block of amplitudes at the positions in `key`, one slice or array per axis; missing traces are NaN."""
         wanted = [np.arange(n)[k] for k, n in zip(key[:2], self.live.shape, strict=True)]
         block = np.full((*map(len, wanted), len(self.samples[key[2]])), np.nan, np.float32)
         if not block.size:
@@ -186,7 +191,7 @@ class Mosaic:
 
 
 def _extent(samples: Array) -> str:
-    return f"{len(samples)} ({samples[0]:g} to {samples[-1]:g})"
+    return f"{counted(len(samples), 'samples')} from {samples[0]:g} to {samples[-1]:g}"
 
 
 def open_folder(
@@ -231,7 +236,10 @@ def open_folder(
 
 
 def _segy_lines(path: str, files: list[Path], lines: list[xr.DataArray]) -> tuple[list[Part], dict[str, Any], str]:
-    """Return the files of a SEG-Y folder as parts, the attributes of the volume, and how its lines are numbered."""
+    """Return, for a folder of SEG-Y files, a `Part` for each file, attributes of the volume, and a note.
+
+    The note states whether headers or file names give the line numbers.
+    """
     domains = {line.dims[2] for line in lines}
     if len(domains) > 1:
         raise ValueError(f"{path} holds lines in time and lines in depth; give a folder with one of the two.")
@@ -248,7 +256,10 @@ def _segy_lines(path: str, files: list[Path], lines: list[xr.DataArray]) -> tupl
 
 
 def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[list[Part], dict[str, Any], str]:
-    """Return pictures or arrays of a folder as parts, attributes of the volume, and how its lines are numbered."""
+    """Return, for a folder of pictures or arrays, a `Part` for each file, attributes of the volume, and a note.
+
+    The note states the direction of the lines, which are numbered by the file names.
+    """
     numbers, direction = number_files(files)
     codes = bool(class_table.read_class_table(path))
     pictures = kind == "pictures"
@@ -267,14 +278,14 @@ def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[
 
 
 def segy_part(line: xr.DataArray) -> Part:
-    """Return an opened SEG-Y file as a part of the volume of its folder."""
+    """Return the `Part` of a folder for one of its SEG-Y files, opened as a volume."""
     inlines, crosslines, samples = (line[name].values for name in line.dims)
     lazy: Any = line.variable._data
     return Part(line.attrs["source"], inlines, crosslines, samples, lazy.array.read, live_traces(line))
 
 
 def array_part(array: Any) -> Part:
-    """Return a picture or an array as a part of the volume of its folder: one line with traces numbered from 0."""
+    """Return the `Part` of a folder for one of its pictures or arrays: a line with traces numbered from 0."""
     _, axes, _, _ = name_axes([None] * array.ndim)
     shape = [1 if axis is None else array.shape[axis] for axis in axes]
     if array.dtype.kind not in "biuf" or shape[0] != 1 or 0 in shape:
@@ -285,7 +296,7 @@ def array_part(array: Any) -> Part:
 
 
 def number_part(part: Part, number: int, direction: str) -> Part:
-    """Return a part that holds one line, with this line number, as an inline or as a crossline."""
+    """Return a copy of a part that holds one line, with another line number, as an inline or a crossline."""
     numbers = np.array([number])
     if direction == "inline":
         return dataclasses.replace(part, inlines=numbers)
@@ -294,5 +305,8 @@ def number_part(part: Part, number: int, direction: str) -> Part:
 
 
 def read_turned(read: Callable[[Key], Array], key: Key) -> Array:
-    """Read a block of a crossline that is stored as an inline."""
+    """Read a block of a crossline with `read`, a function that takes this line as an inline.
+
+    `key` has a slice or an array of positions for each axis: inline, crossline, and time or depth.
+    """
     return read((key[1], key[0], key[2])).transpose(1, 0, 2)

@@ -1,4 +1,7 @@
-"""Identity of a volume by its samples, independent of path and modification time; record of the volume in a job."""
+"""Identify a volume by its samples, and record the volume of a job.
+
+The identity does not depend on the path or the modification time of a file.
+"""
 
 import contextlib
 import hashlib
@@ -25,11 +28,11 @@ Line = tuple[int, int]  # direction (0 inline, 1 crossline) and position on that
 
 
 class ChangedVolume(ValueError):
-    """Error: a line of a file has other samples than when the line was first read."""
+    """Raised if the samples of a line have changed since the line was first read from its file."""
 
 
 def identify(volume: xr.DataArray) -> dict[str, Any]:
-    """Return the identity of a volume.
+    """Return the identity of a volume: a checksum of its contents, its source and its shape.
 
     Parameters
     ----------
@@ -44,8 +47,8 @@ def identify(volume: xr.DataArray) -> dict[str, Any]:
 
     Notes
     -----
-    A file is identified by its size, its headers, evenly spaced blocks of samples, and the digests of its lines
-    (`LineLog`). An array, or a volume computed from a file, is identified by all of its samples.
+    The checksum of a file covers its size, its headers and evenly spaced blocks of samples; in addition, `LineLog`
+    compares every line that is read. The checksum of an array, or of a volume computed from a file, covers all samples.
     """
     source = str(volume.attrs.get("source") or "")
     shape = {"shape": list(volume.shape), "dims": list(volume.dims)}
@@ -67,7 +70,7 @@ def untouched(volume: xr.DataArray) -> bool:
 
 
 def _facts(volume: xr.DataArray) -> list[Any]:
-    """Return the properties of a volume that its digest covers besides the samples."""
+    """Return the properties that the digest of a volume covers in addition to its samples: shape, axes and scaling."""
     shape = {"shape": list(volume.shape), "dims": list(volume.dims)}
     # Earlier versions did not have these attributes: they enter only if they are set, so older digests stay valid.
     added = [volume.attrs[name] for name in ("offset", "empty_traces") if name in volume.attrs]
@@ -90,7 +93,7 @@ def _array_digest(volume: xr.DataArray) -> str:
 
 
 def _bytes(values: npt.ArrayLike) -> bytes:
-    """Return samples as bytes, with the same bytes for every NaN."""
+    """Return samples as the bytes of float32 numbers; every NaN gives the same bytes."""
     values = np.ascontiguousarray(values, np.float32)
     return np.where(np.isnan(values), np.float32(np.nan), values).tobytes()
 
@@ -125,7 +128,9 @@ def line_digest(section: npt.ArrayLike) -> str:
 
 
 class LineLog:
-    """Log of the digests of lines: recorded when a line is first read, compared when the line is read again.
+    """Log file with a digest of the samples of each line, by which a changed line is noticed.
+
+    The digest is recorded when a line is first read, and compared when the line is read again.
 
     Parameters
     ----------
@@ -150,7 +155,7 @@ class LineLog:
         self._size = -1  # bytes of the log when it was last read
 
     def check(self, direction: int, line: int, found: str) -> None:
-        """Record the digest of a line, or raise `ChangedVolume` if the recorded digest differs."""
+        """Record the digest `found` of a line; raise `ChangedVolume` if another digest of it is already recorded."""
         key = int(direction), int(line)
         with self._lock:
             self._catch_up()
@@ -169,7 +174,7 @@ class LineLog:
             return dict(self._known)
 
     def _catch_up(self) -> None:
-        """Read entries that any process appended since the last call; the first recorded digest of a line is kept."""
+        """Read digests that any process recorded since the last call; the first recorded digest of a line is used."""
         size = self.path.stat().st_size if self.path.is_file() else 0
         if size == self._size:
             return
@@ -202,7 +207,7 @@ def known_volume(job: str | Path) -> dict[str, Any]:
 
 
 def as_recorded(job: str | Path, volume: xr.DataArray) -> xr.DataArray:
-    """Return a volume with the time or depth axis that a job folder recorded.
+    """Return a volume with its time or depth axis in the unit that a job folder recorded.
 
     Earlier versions did not convert this axis to ms or m. Decisions in jobs of these versions are in the unit of the
     file, so these jobs keep the axis of the file. For any other job the volume is returned unchanged.
@@ -226,7 +231,7 @@ def _is_unused(job: Path) -> bool:
 
 
 def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
-    """Record a volume as the volume of a job folder, or check that it is the recorded one.
+    """Record a volume as the volume of a job folder, or check that it fits the recorded one.
 
     A volume with the same axes and other samples replaces the recorded one; results computed from the recorded volume
     are kept. A volume with other axes is refused.
@@ -299,18 +304,21 @@ def _relative(source: str, job: str | Path) -> str:
 
 
 def record_volume(job: str | Path, record: dict[str, Any]) -> None:
-    """Write the record of the volume of a job, unless another volume was recorded meanwhile."""
+    """Write the record of the volume of a job, unless another process recorded another volume meanwhile."""
     if known_volume(job)["samples"] == record["samples"] and known_volume(job) != record:
         Workspace(job).write({"volume": record})
 
 
 def reopen(job: str | Path) -> xr.DataArray:
-    """Open the volume of a job from its recorded path, absolute or relative to the job; raise if it is at neither."""
+    """Open the volume of a job from its recorded path, absolute or relative to the job folder.
+
+    `ValueError` is raised if the volume is at neither path, or if the job was made from an array.
+    """
     known = known_volume(job)
     if not known:
         raise ValueError(f"{job} has no volume yet; give one: {how_to_give(job)}.")
     if not known["source"]:
-        raise ValueError(f"Job {job} was made from an array; pass the volume.")
+        raise ValueError(f"Job {job} was made from an array; pass the volume again, as volume=ARRAY.")
     place = place_of(job, known)
     if place:
         return open_volume(place, **known["options"])
@@ -323,12 +331,12 @@ def lost_volume(job: str | Path, known: dict[str, Any]) -> str:
 
 
 def how_to_give(job: str | Path) -> str:
-    """Return the command and the Python call that give a job folder its volume."""
+    """Return, as text for messages, the command and the Python call that set the volume of a job folder."""
     return f"'outcrop index VOLUME -o {job}', in Python Job({str(job)!r}, volume=VOLUME)"
 
 
 def place_of(job: str | Path, known: Mapping[str, Any]) -> str:
-    """Return the absolute or relative path at which the volume of a job exists; empty if it is at neither."""
+    """Return the path at which the volume of a job exists: as recorded, or relative to the job; empty if at neither."""
     places = [known["source"]] if known["source"] else []
     if known["relative"]:
         places.append(os.path.normpath(os.path.join(os.path.abspath(job), known["relative"])))
@@ -366,9 +374,9 @@ def compare_lines(
     Returns
     -------
     dict or None
-        `known` with the present ``stamp``. If a line changed, it also has another ``digest``: that of an earlier state
-        of the file with the same lines as now, or a new digest if no such state was recorded. None if more than `most`
-        bytes would have to be read.
+        `known` with the present ``stamp``. If a line changed, it also has another ``digest``: the digest of an earlier
+        version of the file if its recorded lines are the same as now, else a new digest. None if more than `most` bytes
+        would have to be read.
     """
     stamp = file_stamp(volume.attrs["source"])
     expected = LineLog(lines_path(job, known["digest"])).read()
@@ -395,7 +403,10 @@ def compare_lines(
 
 
 def checked_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
-    """Record a volume as `take_volume` does, and compare its lines if the file changed in size or time."""
+    """Record the volume of a job as `take_volume` does, and return the record.
+
+    If the size or modification time of the file changed, the recorded line digests are compared too.
+    """
     known = take_volume(job, volume)
     if known["source"] and file_stamp(known["source"]) not in ("", known.get("stamp")):
         known = compare_lines(job, known, volume) or known
@@ -410,12 +421,12 @@ def _selection(key: Line) -> tuple[Any, ...]:
 
 
 def _state_of(path: Path, samples: str) -> bool:
-    """Return whether a file of line digests belongs to a volume whose blocks have the digest `samples`."""
+    """Return whether a file of line digests belongs to a volume for which `identify` returned the digest `samples`."""
     return path.stem == samples or f"samples {samples}" in read_lines(path)
 
 
 def _new_state(job: str | Path, known: dict[str, Any], digests: dict[Line, str]) -> str:
-    """Return a new digest for a volume with changed lines, and record the given digests of its lines."""
+    """Return a new digest for a volume with changed lines, and write the digests of its lines to a new file."""
     name = str(digest(known["digest"], sorted(digests.items())))
     rows = [f"samples {known['samples']}", *(f"{d} {line} {found}" for (d, line), found in digests.items())]
     append_line(lines_path(job, name), "\n".join(rows))
@@ -425,14 +436,15 @@ def _new_state(job: str | Path, known: dict[str, Any], digests: dict[Line, str])
 def check_lines(job: str | Path, log: LineLog, digests: dict[Line, str]) -> None:
     """Record the digests of lines of a job's volume, or raise `ChangedVolume` if one differs from its record.
 
-    If one differs, the volume also gets a new digest.
+    If one differs, a new digest of the volume is recorded too, so that results of the old samples count as stale.
 
     Parameters
     ----------
     job : path
     log : LineLog
+        The recorded digests.
     digests : dict
-        (direction, position) -> digest.
+        (direction, position) of a line -> digest of its samples as just read.
     """
     try:
         for (direction, line), found in digests.items():

@@ -18,7 +18,7 @@ from outcrop.storage.kept import Kept
 Array = npt.NDArray[Any]
 LINE_BYTES = 32 << 20  # bytes of lines kept in memory: about twenty lines of 951 x 462 samples
 GREY = 16  # largest difference of red, green and blue in a grey pixel, also after lossy compression
-COLOUR_NOTE = "the picture is in colour: its brightness is used, which is not the amplitude of a colour scale"
+COLOUR_NOTE = "the picture is in colour: brightness is taken as amplitude, which is wrong for most colour scales"
 WHOLE_LINE = 4  # a block of at least a quarter of a line is cut from the whole line, which is kept
 Key = tuple[Any, ...]  # a slice or an array of positions for each axis
 
@@ -29,7 +29,7 @@ class LazyVolume(BackendArray):
     Parameters
     ----------
     read : callable
-        ``read(key)`` returns a block, where the key holds three slices or arrays of positions; must be picklable.
+        ``read(key)`` returns a block; `key` has a slice or an array of positions for each axis. It must be picklable.
     shape : (int, int, int)
     dtype : dtype
     computed : bool
@@ -61,7 +61,7 @@ class LazyVolume(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.block)
 
     def block(self, key: Key) -> Array:
-        """Return the block at positions along each axis; an integer in the key removes its axis."""
+        """Read the block at an integer, a slice or an array of positions for each axis; an integer removes its axis."""
         wanted = tuple(
             np.array([k]) if isinstance(k, numbers.Integral) else np.arange(n)[k]
             for k, n in zip(key, self.shape, strict=True)
@@ -77,7 +77,7 @@ class LazyVolume(BackendArray):
         return block[tuple(0 if isinstance(k, numbers.Integral) else slice(None) for k in key)]
 
     def _line(self, wanted: tuple[Array, ...]) -> Array:
-        """Read a block; if it is a large part of one line, read and keep the whole line."""
+        """Read a block; if it is a large part of one line, read the whole line and keep it in memory."""
         alone = [axis for axis in (0, 1) if len(wanted[axis]) == 1]
         if len(alone) == 1 and WHOLE_LINE * math.prod(map(len, wanted)) >= math.prod(self.shape) / self.shape[alone[0]]:
             line = tuple(as_slice(some) if axis == alone[0] else slice(None) for axis, some in enumerate(wanted))
@@ -90,7 +90,7 @@ class LazyVolume(BackendArray):
 def lazy_source(volume: xr.DataArray, *, whole: bool = False) -> LazyVolume | None:
     """Return the `LazyVolume` by which a volume is read from a file; None if samples were loaded or computed.
 
-    With `whole`, also None if the volume is only a part of the file or has other axes than the file.
+    If `whole` is True, return None also if the volume is only a part of the file or has other axes than the file.
     """
     data: Any = volume.variable._data
     while not isinstance(data, LazyVolume):
@@ -106,7 +106,19 @@ def lazy_source(volume: xr.DataArray, *, whole: bool = False) -> LazyVolume | No
 def lazy_volume(
     read: Callable[[Key], Array], axes: dict[Any, Array], attrs: dict[str, Any], *, live: Array | None = None
 ) -> xr.DataArray:
-    """Return a volume, given a function that reads blocks, the axes, attributes (None is left out) and live traces."""
+    """Return a volume that is read from a file only when its samples are needed.
+
+    Parameters
+    ----------
+    read : callable
+        Function that reads a block; see `LazyVolume`.
+    axes : dict
+        Name of each axis -> its line numbers, times or depths.
+    attrs : dict
+        Attributes of the volume; those with the value None are left out.
+    live : array of bool, shape (n_inline, n_crossline), optional
+        Whether each trace holds data; by default all do.
+    """
     data = indexing.LazilyIndexedArray(LazyVolume(read, tuple(map(len, axes.values())), keep_lines=True))
     attrs = {name: value for name, value in attrs.items() if value is not None}
     volume = xr.DataArray(data, axes, list(axes), name="amplitude", attrs=attrs)
@@ -219,7 +231,11 @@ def open_image(path: str) -> Any:
 
 
 def take_block(array: Any, axes: tuple[int | None, ...], key: Key) -> Array:
-    """Return the block that slices or arrays select; axis i of the volume is axis ``axes[i]`` of `array`."""
+    """Return a block of a stored array, with its axes in the order inline, crossline, time or depth.
+
+    `axes` has the number of each of these axes in `array`; an axis with the number None gets length 1. `key` has a
+    slice or an array of positions for each of them.
+    """
     present = [axis for axis in axes if axis is not None]
     wanted = tuple(key[axes.index(axis)] for axis in sorted(present))
     if isinstance(array, NpyFile | PictureFile | np.ndarray):
@@ -232,7 +248,10 @@ def take_block(array: Any, axes: tuple[int | None, ...], key: Key) -> Array:
 
 
 def live_traces(volume: xr.DataArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of the traces that hold data, shape (n_inline, n_crossline); all without a coordinate ``live``."""
+    """Return a mask of the traces that hold data, shape (n_inline, n_crossline).
+
+    It is the coordinate ``live``; all traces hold data if the volume does not have this coordinate.
+    """
     return volume.coords["live"].values if "live" in volume.coords else np.broadcast_to(True, volume.shape[:2])
 
 
@@ -251,6 +270,6 @@ def check_axes(volume: xr.DataArray) -> None:
     if len(steps) and (steps.min() <= 0 or np.ptp(steps) > 0.01 * steps.mean()):
         sort = f"sort it, in xarray with volume.sortby({vertical!r})"
         raise ValueError(
-            f"{volume.attrs.get('source') or 'The array'} has uneven or descending samples in {vertical}, every "
-            f"{steps.min():g} to {steps.max():g}; {'resample it evenly' if steps.min() > 0 else sort}."
+            f"{volume.attrs.get('source') or 'The array'} has uneven or descending samples in {vertical}, in "
+            f"steps of {steps.min():g} to {steps.max():g}; {'resample it evenly' if steps.min() > 0 else sort}."
         )

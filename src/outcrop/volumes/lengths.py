@@ -1,4 +1,4 @@
-"""Patch sizes given in samples and traces or in physical units."""
+"""Convert patch sizes, given as text in physical units or in samples and traces, to samples and traces."""
 
 import re
 
@@ -16,6 +16,7 @@ def parse_size(text: object, volume: xr.DataArray, *, along: str = "inline") -> 
     text : str
         ``99`` (square), ``99,131`` (height, width) or with units, ``400ms,2500m``.
     volume : xarray.DataArray
+        Its sample interval and bin size are used to convert physical units.
     along : {"inline", "crossline"}
         Direction of the sections from which patches are cut; it determines the distance between traces.
 
@@ -37,7 +38,17 @@ def parse_size(text: object, volume: xr.DataArray, *, along: str = "inline") -> 
 
 
 def parse_length(text: str, step: float | None, units: dict[str, int]) -> int:
-    """Return a length as a number of steps: text without a unit is this number, text with a unit is divided by `step`.
+    """Convert a length, given as text, to a number of samples or traces.
+
+    Text without a unit is this number. A length with a unit is divided by `step`.
+
+    Parameters
+    ----------
+    text : str
+    step : float or None
+        Distance between samples in ms or m, or between traces in m; None if unknown.
+    units : dict
+        Name of each allowed unit -> factor to ms or m.
 
     Examples
     --------

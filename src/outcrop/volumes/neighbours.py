@@ -1,4 +1,4 @@
-"""Neighbouring lines of a survey: one definition in metres for the whole package."""
+"""Distances between the lines of a survey in metres; lines up to 250 m apart are neighbours in the whole package."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ CLOSEST = 1.0  # m per line number; a smaller distance means that single lines w
 
 
 def smallest_step(labels: npt.ArrayLike) -> float:
-    """Return the smallest step of line numbers; 1 for a single line.
+    """Return the smallest difference between successive line numbers; 1 for a single line.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def smallest_step(labels: npt.ArrayLike) -> float:
 def line_steps(volume: xr.DataArray | xr.Dataset) -> tuple[float, float]:
     """Return the step of the survey's inline numbers and of its crossline numbers; 0 along an axis of one line.
 
-    `open_volume` stores them as the attribute ``line_step``, so a selection of lines keeps the steps of the survey.
+    `open_volume` stores these steps as the attribute ``line_step``, so a selection of lines keeps the survey's steps.
     """
     stored: Any = volume.attrs.get("line_step")
     if stored is None:
@@ -37,13 +37,13 @@ def line_steps(volume: xr.DataArray | xr.Dataset) -> tuple[float, float]:
 
 
 def spacing_attrs(volume: xr.DataArray | xr.Dataset) -> dict[str, list[float]]:
-    """Return the attributes of a volume that its labels need for distances between lines."""
+    """Return the bin size and the line steps of a volume as attributes for its labels, to compute line distances."""
     sizes = {"bin_size": list(volume.attrs["bin_size"])} if "bin_size" in volume.attrs else {}
     return sizes | {"line_step": list(line_steps(volume))}
 
 
 def metres_per_number(volume: xr.DataArray | xr.Dataset, name: str) -> float:
-    """Return the metres per inline or crossline number; see `line_distances`."""
+    """Return the distance in metres of two lines whose numbers differ by 1; `name` is inline or crossline."""
     sizes: Any = volume.attrs.get("bin_size")
     steps = line_steps(volume)
     metres = np.nan if sizes is None else float(sizes[name == "crossline"]) / (steps[name == "crossline"] or 1.0)
@@ -51,7 +51,7 @@ def metres_per_number(volume: xr.DataArray | xr.Dataset, name: str) -> float:
 
 
 def line_spacing(volume: xr.DataArray | xr.Dataset) -> tuple[float, float] | None:
-    """Return the metres between neighbouring inlines and between neighbouring crosslines; None if not known.
+    """Return the distance in metres from one inline to the next and from one crossline to the next; None if not known.
 
     Examples
     --------
@@ -110,8 +110,8 @@ def lines_within(volume: xr.DataArray | xr.Dataset, name: str) -> int:
 def neighbour_groups(volume: xr.DataArray | xr.Dataset, name: str) -> npt.NDArray[np.intp]:
     """Return the group number of every inline or crossline, from 0 along the axis.
 
-    A line up to 250 m from the previous one belongs to its group; see `line_distances`. Data of different groups must
-    not be joined, averaged or interpolated.
+    A new group begins at every line that is more than 250 m from the previous one; see `line_distances`. Data of
+    different groups must not be joined, averaged or interpolated.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Opening of any seismic volume as one lazy xarray.DataArray: SEG-Y, ZGY, Zarr, NumPy, pictures, folders of lines.
 
-All volumes are normalised here, and only here: axes in the order inline, crossline, time or depth, in ms or m, with
-missing traces and the value of zero amplitude.
+All volumes are normalised here, and only here. Axes are in the order inline, crossline, time or depth, in ms or m.
+Missing traces are marked, and the value of zero amplitude is found.
 """
 
 import functools
@@ -41,11 +41,11 @@ def open_volume(
     Parameters
     ----------
     source : path, address or array
-        A SEG-Y or ZGY file, a Zarr or MDIO folder, a ``.npy`` file, a picture of one section (rows are time downwards),
-        a folder of single lines (pictures, ``.npy`` or SEG-Y files), or an array: (inline, crossline, time), or
-        (time, crossline) for one section, or a DataArray with named axes; a volume that this function returned is
-        returned unchanged. Class names are read from ``SOURCE.classes.toml``; pixels of a picture with such a file are
-        codes.
+        A SEG-Y or ZGY file, a Zarr or MDIO folder, a ``.npy`` file, a picture of one section (time downwards), or a
+        folder of single lines (pictures, ``.npy`` or SEG-Y files). An array has the axes (inline, crossline, time), or
+        (time, crossline) for one section; a DataArray has named axes. A volume from this function is returned
+        unchanged. Class names are read from ``SOURCE.classes.toml``; the pixels of a picture with such a file are codes
+        of classes.
     header_bytes : (int, int), optional
         SEG-Y only: bytes of inline and crossline in the trace header, counted from 1; detected by default.
     endian : {"big", "little"}, optional
@@ -56,12 +56,12 @@ def open_volume(
     Returns
     -------
     volume : xarray.DataArray of float32, dims ("inline", "crossline", "time" or "depth")
-        Missing and dead traces are NaN and False in the coordinate ``live``, which exists if traces are missing.
-        Time is in ms, depth in m. Attributes: source, format, domain, line_step (see `line_steps`), and if known
-        sample_interval, delay, bin_size (metres between inlines, between crosslines of the survey), map (X and Y of
-        line 0, 0 and steps per line number), header_bytes, text, classes, scaled, offset (the value that stands for
-        zero amplitude, if no amplitude is negative), notes (what was corrected).
-        ``open_volume(volume.attrs["source"], **volume.attrs["options"])`` opens the same volume again.
+        Time is in ms, depth in m. Missing and dead traces are NaN. If traces are missing, the volume has the coordinate
+        ``live``, which is False for them. Attributes of every volume are source, format, domain and line_step (see
+        `line_steps`). If known, it also has sample_interval, delay, bin_size (metres between inlines, and between
+        crosslines), map (X and Y at inline 0 and crossline 0, and their steps per line number), header_bytes, text,
+        classes, scaled, offset (value of zero amplitude, if no amplitude is negative) and notes (corrections and
+        assumptions). ``open_volume(volume.attrs["source"], **volume.attrs["options"])`` opens a file again.
 
     Raises
     ------
@@ -92,14 +92,15 @@ def open_volume(
 
 
 def with_line_step(volume: xr.DataArray) -> xr.DataArray:
-    """Return a volume with the attribute ``line_step``; a selection of lines keeps the value of the survey."""
+    """Return a volume with the attribute ``line_step`` (see `line_steps`), which is kept if it is already set."""
     return volume if "line_step" in volume.attrs else volume.assign_attrs(line_step=line_steps(volume))
 
 
 def note_offset(volume: xr.DataArray) -> xr.DataArray:
-    """Set the attribute ``offset`` of a volume without negative amplitudes, with a note; keep its amplitudes.
+    """Return a volume with the attribute ``offset`` and a note, if no amplitude is negative.
 
-    A picture whose median is not middle grey does not show zero amplitude as middle grey, so it is not scaled data.
+    The offset is the value of zero amplitude; see `find_offset`. Amplitudes are not changed. In a picture whose median
+    is not middle grey, middle grey is not zero amplitude, so its attribute ``scaled`` becomes False.
     """
     try:
         if "picture" in volume.attrs.get("format", "") and volume.attrs.get("scaled"):
@@ -123,7 +124,7 @@ def note_offset(volume: xr.DataArray) -> xr.DataArray:
 def open_path(
     path: str, *, header_bytes: tuple[int, int] | None, endian: str | None, domain: str | None
 ) -> xr.DataArray:
-    """Open the file or folder at a path by its format, and record the options in the attributes."""
+    """Open the file, folder or remote store at a path; its attribute ``options`` records the given options."""
     options = {} if domain is None else {"domain": domain}
     if "://" in path:
         return open_remote(path, domain=domain).assign_attrs(options=options)
@@ -194,7 +195,7 @@ def open_segy(path: str, **choices: Any) -> xr.DataArray:
 
 
 def read_segy(geometry: segy.Geometry, key: tuple[Any, ...]) -> Array:
-    """Read the block of a SEG-Y volume that slices or arrays of positions select."""
+    """Read a block of a SEG-Y volume; `key` has a slice or an array of positions for each axis."""
     rows, columns, samples = (
         np.arange(n)[k] for k, n in zip(key, (*geometry.traces.shape, len(geometry.samples)), strict=True)
     )
@@ -205,7 +206,7 @@ def read_segy(geometry: segy.Geometry, key: tuple[Any, ...]) -> Array:
 
 
 def segy_geometry(volume: xr.DataArray) -> segy.Geometry:
-    """Return the geometry of the SEG-Y file of a volume; scan the file again if it changed."""
+    """Return the geometry of the SEG-Y file of a volume; scan the file again if it changed or was not kept."""
     lazy = lazy_source(volume)
     if lazy is not None and isinstance(lazy.read, functools.partial) and lazy.read.func is read_segy:
         geometry: segy.Geometry = lazy.read.args[0]
@@ -215,7 +216,7 @@ def segy_geometry(volume: xr.DataArray) -> segy.Geometry:
 
 
 def open_zarr(path: str, *, domain: str | None) -> xr.DataArray:
-    """Open a Zarr array, or the volume in a Zarr group as xarray, MDIO or plain zarr write it."""
+    """Open a Zarr array, or the volume in a Zarr group that xarray, MDIO or zarr wrote."""
     import zarr
 
     try:
@@ -232,7 +233,10 @@ def open_zarr(path: str, *, domain: str | None) -> xr.DataArray:
     arrays = {"amplitude": node} if isinstance(node, zarr.Array) else group_arrays(node)
     candidates = [name for name, array in arrays.items() if array.ndim in (2, 3) and array.dtype.kind in "iuf"]
     if not candidates:
-        raise ValueError(f"{path} holds no volume of numbers; its arrays are {', '.join(arrays) or 'none'}.")
+        raise ValueError(
+            f"{path} has no array of numbers on two or three axes (its arrays: {', '.join(arrays) or 'none'}); give "
+            "another folder or file."
+        )
     name = max(
         candidates, key=lambda name: (name == "amplitude", name == "label", arrays[name].ndim, arrays[name].size)
     )
@@ -243,7 +247,7 @@ def open_zarr(path: str, *, domain: str | None) -> xr.DataArray:
 
 
 def group_arrays(group: Any) -> dict[str, Any]:
-    """Return name -> array of a Zarr group; xarray decodes arrays whose axes have names."""
+    """Return the arrays of a Zarr group by name; xarray decodes them if their axes have names."""
     try:
         # Times stay numbers: xarray would decode "seconds" as time differences.
         options: Any = {"consolidated": False, "cache": False, "decode_times": False}
@@ -254,9 +258,10 @@ def group_arrays(group: Any) -> dict[str, Any]:
 
 
 def from_array(array: Any, *, domain: str | None) -> xr.DataArray:
-    """Return an array in memory, or a DataArray (lazy or not), as a volume; names of axes state their roles.
+    """Convert an array in memory, or a DataArray (lazy or not), to a volume.
 
-    A DataArray keeps its data if order and type need no change, and is returned itself if nothing changes.
+    The axes of a DataArray are recognised by their names. Its data are kept if the order of its axes and its type of
+    numbers need no change. If nothing needs a change, the DataArray itself is returned.
     """
     attrs = {"source": "array", "format": "array"}
     if isinstance(array, xr.Dataset):
@@ -298,9 +303,11 @@ def assemble(
     dims : sequence of str, optional
         Names of its axes; without names they are inline, crossline, time, or time, crossline for a section.
     attrs : dict
-    domain : str or None
+        Attributes of the volume, with at least its ``source``.
+    domain : {"time", "depth"} or None
+        What the vertical axis measures, if neither its name nor its unit states it.
     companions : dict of arrays
-        Name -> other variable of the same store: axes, live traces, coordinates of traces.
+        Other variables of the same store by name: axes, live traces, coordinates of traces.
     computed : bool
         Whether the samples were computed, so that no file holds them.
     """
@@ -336,19 +343,25 @@ def assemble(
 
 
 def orient_map(variable: Any, plane: list[Any]) -> Any:
-    """Return a map of the survey with its axes in the order of the volume; return anything else unchanged."""
+    """Return a variable with one value for each trace with its axes in the order inline, crossline.
+
+    `plane` has the stored names of these two axes. A variable on other axes is returned unchanged.
+    """
     is_map = isinstance(variable, xr.Variable) and len(plane) == 2 and set(variable.dims) == set(plane)
     return variable.transpose(*plane) if is_map else variable
 
 
 def axis_labels(labels: Any, n: int) -> Array:
-    """Return the values on an axis, whole numbers as integers; positions from 0 if the axis has no values."""
+    """Return the `n` values on an axis, as integers if all are whole numbers; 0 to n - 1 if `labels` is None."""
     found = np.arange(n) if labels is None else np.asarray(labels, np.float64).reshape(n)
     return found.astype(np.int64) if np.array_equal(found, np.rint(found)) else found
 
 
 def add_survey(volume: xr.DataArray, companions: Mapping[str, Any]) -> xr.DataArray:
-    """Add missing traces, distances between lines and class names to a volume, and return the volume."""
+    """Add a mask of live traces, the bin size and class names to a volume, if known, and return the volume.
+
+    `companions` has the other variables of the store by name, for instance X and Y of the traces.
+    """
     live = companions.get("live", companions.get("trace_mask"))  # ``trace_mask`` is the name in MDIO
     if live is None and isinstance(volume.variable._data, np.ndarray):
         empty = np.isnan(volume.values[..., :: max(1, volume.shape[2] // 2)]).all(-1)

@@ -41,7 +41,7 @@ REMEDIES = {
     ),
     "NPZ": (
         "an archive of NumPy arrays",
-        "save the one that is the volume: numpy.save('{stem}.npy', numpy.load('{path}')['NAME'])",
+        "save the array of the volume: numpy.save('{stem}.npy', numpy.load('{path}')['NAME'])",
     ),
     "archive": ("an archive", "unpack it first"),
 }
@@ -68,6 +68,7 @@ def recognise(path: str | Path) -> str | None:
     Returns
     -------
     name : {"ZGY", "NumPy", None} or a key of `REMEDIES`
+        A key of `REMEDIES` is a format that Outcrop does not read.
     """
     with open(path, "rb") as file:
         opening = file.read(OPENING)
@@ -89,9 +90,9 @@ def is_sgz(opening: bytes) -> bool:
 
     Notes
     -----
-    SGZ has no magic number, but each of its blocks has 4096 bytes.
-    Little-endian integers: header blocks of 4096 bytes at byte 0, samples, crosslines and inlines at 4, bits per sample
-    at 40 (-2 for one bit in two samples), shape of a block of samples at 44.
+    SGZ has no magic number, but each of its compressed blocks has 4096 bytes, which the numbers in its header confirm.
+    These are little-endian integers: the number of header blocks at byte 0; the numbers of samples, crosslines and
+    inlines from byte 4; bits per sample at byte 40 (-2 for one bit in two samples); the shape of a block from byte 44.
     """
     if len(opening) < 56:
         return False
@@ -104,7 +105,7 @@ def is_sgz(opening: bytes) -> bool:
 
 
 def refuse_foreign(path: str, name: str) -> NoReturn:
-    """Raise `ValueError` with the name of an unsupported format and a remedy."""
+    """Raise `ValueError` for a file in an unsupported format `name`, a key of `REMEDIES`, with a remedy."""
     title, remedy = REMEDIES[name]
     stem = os.path.splitext(os.path.basename(path))[0]
     raise ValueError(f"{path} is {title}, which Outcrop does not read; {remedy.format(path=path, stem=stem)}.")

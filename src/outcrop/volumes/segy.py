@@ -1,4 +1,4 @@
-"""SEG-Y: geometry of regular and irregular surveys from the headers, and lazy reading of traces.
+"""Read SEG-Y files: the geometry of a regular or irregular survey from the headers, and traces when they are needed.
 
 Windows of the file are mapped only while they are read. Threads and processes can therefore share a geometry, and
 memory does not grow with the file.
@@ -49,9 +49,12 @@ class Geometry:
         Time in ms or depth in m of every sample.
     traces : Traces
         Number of the trace in the file at every crossing.
-    missing, duplicates, dead : int
-        Number of crossings without a live trace; of traces that a later trace with the same line numbers replaces; and
-        of traces marked dead in their headers.
+    missing : int
+        Number of crossings without a live trace.
+    duplicates : int
+        Number of traces that a later trace with the same line numbers replaces.
+    dead : int
+        Number of traces marked dead in their headers.
     sorting : str
         Which lines are contiguous in the file: inline, crossline or neither.
     interval, delay : float
@@ -166,7 +169,7 @@ def scan(
 
 
 def unpack(fields: dict[str, Any]) -> Geometry:
-    """Return a pickled geometry; raise `ValueError` if the file has changed since the scan."""
+    """Make a pickled geometry again from its fields; raise `ValueError` if the file has changed since the scan."""
     geometry = Geometry(**fields)
     if not geometry.is_current():
         raise ValueError(f"{geometry.layout.path} has changed since it was opened; open it again.")
@@ -176,7 +179,10 @@ def unpack(fields: dict[str, Any]) -> Geometry:
 def find_grid(
     file: BinaryIO, layout: Layout, headers: Array, *, header_bytes: tuple[int, int] | None
 ) -> tuple[tuple[int, int], dict[str, Any]]:
-    """Return the header bytes of inline and crossline, given or detected, and the grid of the traces."""
+    """Return the header bytes of inline and crossline, given or detected, and the grid of traces from `make_grid`.
+
+    `headers` has the headers of some traces, from which the bytes are detected if `header_bytes` is None.
+    """
     pairs: list[Any] = HEADER_BYTES if header_bytes is None else [tuple(map(int, header_bytes))]
     if len(pairs[0]) != 2 or not all(1 <= byte <= HEADER_SIZE - 3 for byte in pairs[0]):
         raise ValueError(
@@ -198,7 +204,7 @@ def find_grid(
 def line_likeness(inline: Array, crossline: Array) -> float:
     """Return how much two header words behave like inline and crossline numbers, from 0 to 1.
 
-    Pairs of numbers must be distinct, and exactly one of the two must change from trace to trace.
+    It is 1 if all pairs of numbers are distinct, and exactly one of the two changes from each trace to the next.
 
     Examples
     --------
@@ -228,7 +234,11 @@ def read_runs(file: BinaryIO, layout: Layout, header_bytes: tuple[int, int]) -> 
 
 
 def sampling(binary: Any, words: Array, *, unit: float) -> tuple[float, float, list[str]]:
-    """Return the sample interval and the first sample, both in ms or m, and remarks on headers that disagree."""
+    """Return the sample interval, the time or depth of the first sample, and remarks on headers that disagree.
+
+    Both are in ms or m. `binary` is the binary header, `words` has headers of traces, and `unit` is 0.3048 for depths
+    in feet, else 1.
+    """
     traced, delay = commonest(words["interval"]), commonest(words["delay"])
     interval = int(binary["interval"]) or traced
     remarks = []
@@ -245,13 +255,17 @@ def sampling(binary: Any, words: Array, *, unit: float) -> tuple[float, float, l
 
 
 def commonest(values: Array) -> int:
-    """Return the most frequent value."""
+    """Return the most frequent value in an array of integers."""
     distinct, counts = np.unique(values, return_counts=True)
     return int(distinct[counts.argmax()])
 
 
 def find_bin_size(words: Array, rows: Array, columns: Array, *, metres: float) -> tuple[float, float] | None:
-    """Return the metres between neighbouring inlines and crosslines from X and Y of traces; None without a grid."""
+    """Return the metres between neighbouring inlines and between neighbouring crosslines, from X and Y of traces.
+
+    None is returned if the coordinates are angles or do not form a grid. `words` has headers of traces, `rows` and
+    `columns` their positions on the axes, and `metres` is the number of metres per unit of X and Y.
+    """
     if commonest(words["coordinate_units"]) > 1:  # angles
         return None
     scalar = segy_headers.coordinate_scalars(words) * metres
@@ -295,7 +309,7 @@ def read(geometry: Geometry, rows: Array, columns: Array, *, samples: slice = sl
 
 
 def stored_samples(file: BinaryIO, layout: Layout, numbers: Array, samples: slice) -> Array:
-    """Read the stored, undecoded samples of the traces `numbers`, which ascend."""
+    """Read the samples of the traces with the given numbers, in ascending order, as stored in the file: not decoded."""
     stride = layout.trace.itemsize
     jumps = np.diff(numbers) > 1 + GAP // stride
     turns = np.diff(numbers // max(1, WINDOW // stride)) > 0

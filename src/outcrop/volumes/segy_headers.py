@@ -1,4 +1,4 @@
-"""Headers of the SEG-Y standard: header words, text header, sample formats."""
+"""Headers and sample formats of the SEG-Y standard: positions of header words, decoding and encoding."""
 
 import textwrap
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ ENDIANS = {">": "big", "<": "little"}
 
 
 def number_name(kind: npt.DTypeLike) -> str:
-    """Return the name of a type of numbers, for instance ``integer, 16 bit``."""
+    """Return the name of a NumPy type of numbers, for instance ``integer, 16 bit`` for ``i2``."""
     kind = np.dtype(kind)
     names = {"i": "integer", "u": "unsigned integer", "f": "IEEE float"}
     return f"{names[kind.kind]}, {8 * kind.itemsize} bit"
@@ -67,7 +67,11 @@ def format_name(code: int) -> str:
 
 
 def words_dtype(words: Mapping[str, tuple[int, str]], *, first: int, size: int, order: str = ">") -> np.dtype[Any]:
-    """Return the NumPy type of a header of `size` bytes with named words; its first byte is number `first`."""
+    """Return the NumPy type of a header of `size` bytes with named words.
+
+    `words` has the byte and the type of each word. Bytes are counted as in the SEG-Y standard, where the first byte of
+    this header has the number `first`.
+    """
     return np.dtype(
         {
             "names": list(words),
@@ -79,22 +83,22 @@ def words_dtype(words: Mapping[str, tuple[int, str]], *, first: int, size: int, 
 
 
 def trace_dtype(order: str = ">") -> np.dtype[Any]:
-    """Return the NumPy type of a trace header."""
+    """Return the NumPy type of a SEG-Y trace header of 240 bytes; `order` is the byte order, ``<`` or ``>``."""
     return words_dtype(TRACE_WORDS, first=1, size=HEADER_SIZE, order=order)
 
 
 def binary_dtype(order: str = ">") -> np.dtype[Any]:
-    """Return the NumPy type of the binary header."""
+    """Return the NumPy type of the SEG-Y binary header of 400 bytes; `order` is the byte order, ``<`` or ``>``."""
     return words_dtype(BINARY_WORDS, first=TEXT_SIZE + 1, size=BINARY_SIZE, order=order)
 
 
 def word_at(headers: Array, byte: int, order: str) -> Array:
-    """Return the four-byte integer at a byte, counted from 1, of every trace header."""
+    """Return from every trace header the four-byte integer that begins at `byte`, counted from 1."""
     return headers.view(words_dtype({"word": (byte, "i4")}, first=1, size=HEADER_SIZE, order=order))["word"]
 
 
 def coordinate_scalars(headers: Any) -> Array:
-    """Return the factors for X and Y in trace headers; a negative scalar is a divisor, 0 counts as 1.
+    """Return, for each trace header, the factor of its X and Y; a negative stored scalar is a divisor, 0 counts as 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Layout of the traces in a SEG-Y file, from its headers and its size."""
+"""Find the positions of the traces in a SEG-Y file from its headers and its size."""
 
 import functools
 import math
@@ -20,7 +20,10 @@ MOST_EXTENSIONS = 64  # largest number of further headers of a trace; a larger n
 
 @functools.lru_cache
 def trace_type(kind: str, n_samples: int, extensions: int = 0) -> np.dtype[Any]:
-    """Return the NumPy type of a trace of `n_samples` samples of type `kind`, with further trace headers."""
+    """Return the NumPy type of a stored trace: its headers, and `n_samples` samples of type `kind`.
+
+    `extensions` is the number of further trace headers of 240 bytes after the first one.
+    """
     start = HEADER_SIZE * (1 + extensions)
     samples = np.dtype((kind, n_samples))
     return np.dtype(
@@ -53,7 +56,11 @@ class Layout(NamedTuple):
 def find_layout(
     file: BinaryIO, opening: bytes, *, path: str, size: int, endian: str | None
 ) -> tuple[Layout, list[str]]:
-    """Return the layout on which headers and file size agree, and notes on headers that contradict it."""
+    """Return the layout that fits the headers and the size of a SEG-Y file, and notes on headers that contradict it.
+
+    `opening` has the text header and the binary header; `size` is the size of the file in bytes. `ValueError` is raised
+    if no layout fits.
+    """
     if size <= TEXT_SIZE + BINARY_SIZE + HEADER_SIZE:
         raise ValueError(f"{path} holds {size} bytes, too few for a SEG-Y file; is it empty or truncated?")
     binaries = {order: np.frombuffer(opening, segy_headers.binary_dtype(order), 1, TEXT_SIZE)[0] for order in ENDIANS}
@@ -89,7 +96,10 @@ def find_layout(
 
 
 def trace_starts(binary: Any) -> list[int]:
-    """Return the bytes at which the first trace may begin, the likeliest first; extended text headers come before."""
+    """Return the bytes at which the first trace may begin, the likeliest first, from the binary header.
+
+    There are several because the number of extended text headers before the first trace may be unknown or wrong.
+    """
     extended = int(binary["extended_text"])
     counts = range(17) if extended < 0 else (extended, 0)  # -1: the number is not stated
     starts = [TEXT_SIZE + BINARY_SIZE + TEXT_SIZE * count for count in counts]
@@ -98,7 +108,7 @@ def trace_starts(binary: Any) -> list[int]:
 
 
 def fit_layout(file: BinaryIO, layout: Layout, size: int, *, starts: list[int], counts: Iterable[int]) -> Layout | None:
-    """Return the layout whose traces fill the file and whose trace headers agree, or None.
+    """Return the layout whose traces fill the file and whose trace headers agree with each other, or None.
 
     Sample counts that the headers state are tried first, then all other counts, which need at least four traces. If no
     trace headers agree, the first layout with a stated count that fills the file is returned.
@@ -114,7 +124,7 @@ def fit_layout(file: BinaryIO, layout: Layout, size: int, *, starts: list[int], 
 
 
 def filling(layout: Layout, size: int, *, starts: list[int], counts: Iterable[int]) -> list[Layout]:
-    """Return the layouts with one of the given starts and sample counts whose whole traces fill `size` bytes."""
+    """Return the layouts, for all given starts and sample counts, whose last trace ends exactly at byte `size`."""
     wanted = np.array([count for count in counts if count > 0], np.int64)
     strides = HEADER_SIZE * (1 + layout.extensions) + wanted * np.dtype(FORMATS[layout.format]).itemsize
     return [
@@ -132,7 +142,7 @@ def headers_agree(file: BinaryIO, layout: Layout) -> bool:
 
 
 def trace_records(file: BinaryIO, layout: Layout, first: int, last: int) -> Array:
-    """Return the stored traces `first` to `last` - 1; a large span is mapped and read only when it is used."""
+    """Return the traces `first` to `last` - 1 as stored; many traces are memory-mapped and read only when used."""
     trace = layout.trace
     start, size = layout.start + first * trace.itemsize, (last - first) * trace.itemsize
     if size < 1 << 18:
@@ -144,7 +154,7 @@ def trace_records(file: BinaryIO, layout: Layout, first: int, last: int) -> Arra
 
 
 def sample_headers(file: BinaryIO, layout: Layout) -> Array:
-    """Return trace headers of evenly spaced blocks, shape `SAMPLED`; of a small file all, shape (1, n_traces)."""
+    """Return headers of evenly spaced blocks of traces, shape `SAMPLED`; in a small file all, shape (1, n_traces)."""
     if layout.n_traces <= math.prod(SAMPLED):
         return trace_records(file, layout, 0, layout.n_traces)["header"][None].copy()
     firsts = np.linspace(0, layout.n_traces - SAMPLED[1], SAMPLED[0]).astype(np.int64).tolist()

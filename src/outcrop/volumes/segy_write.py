@@ -1,4 +1,4 @@
-"""Writing of SEG-Y files inline by inline; a file has a temporary name until it is complete."""
+"""Write SEG-Y files inline by inline; a file has a temporary name until it is complete."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -50,7 +50,8 @@ def create(
     times : array, shape (n_sample,)
         Two-way time of the samples in ms, evenly spaced, beginning at a whole millisecond.
     bin_size : (float, float)
-        Metres between neighbouring inlines (Y) and between neighbouring crosslines (X), from the first trace.
+        Metres between neighbouring inlines (along Y) and between neighbouring crosslines (along X). The first trace
+        lies at X = Y = 0.
     grid : three pairs of float, optional
         X and Y of inline 0 and crossline 0, their steps per inline number, and their steps per crossline number; used
         instead of `bin_size`.
@@ -99,7 +100,7 @@ def create(
 
 @contextlib.contextmanager
 def create_like(path: str | Path, geometry: Geometry, *, text: str = "", format: int = 5) -> Iterator[Write]:
-    """Write a volume on the grid of a SEG-Y file with the trace headers of that file, byte for byte.
+    """Write a SEG-Y file on the grid of another SEG-Y file, with exactly the same trace headers.
 
     Parameters
     ----------
@@ -152,7 +153,11 @@ def create_like(path: str | Path, geometry: Geometry, *, text: str = "", format:
 def write_lines(
     path: str | Path, opening: bytes, shape: tuple[int, int, int], store: Callable[[BinaryIO, int, Array], None]
 ) -> Iterator[Write]:
-    """Write the first bytes of a file, then inlines with `store(file, row, section)`; raise if one is missing."""
+    """Write the bytes `opening` to a file, and yield a function that writes one inline with `store`.
+
+    `shape` is the shape of the volume. ``store(file, row, section)`` writes the inline at position `row`. `ValueError`
+    is raised if an inline was not written.
+    """
     written = np.zeros(shape[0], bool)
     with whole_file(path) as aside, open(aside, "wb") as file:
         file.write(opening)
@@ -191,7 +196,7 @@ def check_times(times: Array) -> int:
 def trace_places(
     row: int, inline: int, crosslines: Array, *, bin_size: tuple[float, float], grid: Grid | None
 ) -> Array:
-    """Return X and Y in whole centimetres of the traces of an inline, from bin sizes or a grid."""
+    """Return X and Y in whole centimetres of the traces of an inline, shape (2, n_crossline); see `create`."""
     if grid is None:
         n = len(crosslines)
         places = np.column_stack([np.arange(n) * bin_size[1], np.full(n, row * bin_size[0])])

@@ -1,4 +1,4 @@
-"""Description of a volume: axes, geometry, amplitudes, and how their level varies over the survey and with time."""
+"""Describe a volume: axes, geometry, amplitudes, and how their level varies over the survey and with time."""
 
 from typing import Any
 
@@ -17,9 +17,9 @@ def describe(volume: xr.DataArray, *, lines: int = 16) -> dict[str, Any]:
     """Return a description of a volume as plain numbers, text, lists and dicts.
 
     Amplitudes are read on `lines` evenly spaced inlines. ``drift_lines`` is the difference in RMS amplitude, in dB,
-    between the loudest and the quietest eighth of these inlines; ``drift_time`` is that between eighths of the time or
-    depth axis. Dead traces are the traces marked dead in the file and, estimated from the inlines that were read,
-    traces with the same value at all samples.
+    between the loudest and the quietest eighth of these inlines; ``drift_time`` is the same difference between eighths
+    of the time or depth axis. Dead traces are traces marked dead in the file, and traces with the same value at all
+    samples, whose number is estimated from the inlines that were read.
     """
     attrs, live = volume.attrs, live_traces(volume)
     rows, sample = sample_lines(volume, lines)
@@ -76,7 +76,7 @@ def sample_unit(volume: xr.DataArray | xr.Dataset) -> str | None:
 
 
 def describe_axis(labels: Array) -> dict[str, Any]:
-    """Return first, last, step (None if it varies) and number of the values on an axis."""
+    """Return the first and last value, the step (None if it varies) and the number of the values on an axis."""
     steps = np.diff(labels)
     even = len(steps) > 0 and np.allclose(steps, steps[0])
     step = steps[0].item() if even else 1 if not len(steps) else None

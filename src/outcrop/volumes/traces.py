@@ -1,4 +1,7 @@
-"""Positions of the traces of a survey in its file: runs with even steps of line numbers, and the grid of the survey."""
+"""Find the trace of a SEG-Y file at each crossing of an inline and a crossline.
+
+To save memory, line numbers are stored as runs: consecutive traces whose line numbers change in even steps.
+"""
 
 import dataclasses
 import functools
@@ -21,10 +24,10 @@ RUN = np.dtype(
 
 @dataclasses.dataclass(frozen=True)
 class Traces:
-    """Number in the file of the trace at every crossing of a grid, kept as runs to save memory.
+    """Numbers of the traces in a file, from 0, at the crossings of inlines and crosslines; stored as runs.
 
-    ``traces[rows, columns]`` is the table of these numbers, shape (n_rows, n_columns); -1 for a trace that is missing
-    or marked dead.
+    ``traces[rows, columns]`` returns the numbers at positions on the two axes, shape (n_rows, n_columns); -1 for a
+    trace that is missing or marked dead.
 
     Attributes
     ----------
@@ -48,7 +51,7 @@ class Traces:
 
     @functools.cached_property
     def reach(self) -> tuple[Array, Array]:
-        """For every run, its lowest inline, and the highest inline of this run and all runs before it; both ascend."""
+        """Lowest inline of every run, and highest inline of the run and all runs before it; both arrays ascend."""
         low, high = ends(self.runs, "inline")
         return low, np.maximum.accumulate(high)
 
@@ -61,7 +64,7 @@ class Traces:
         return table[np.ix_(down.ravel(), across.ravel())]
 
     def block(self, rows: Array, columns: Array) -> Array:
-        """Return the table of trace numbers at ascending rows and columns."""
+        """Return trace numbers at ascending rows and columns, shape (n_rows, n_columns); -1 for a missing trace."""
         if not rows.size or not columns.size:
             return np.empty((rows.size, columns.size), np.int64)
         numbers, at_row, at_column = self.inside(rows, columns)
@@ -94,7 +97,9 @@ class Traces:
 
 
 def find_runs(inline: npt.ArrayLike, crossline: npt.ArrayLike, *, first: int = 0) -> Array:
-    """Return line numbers of consecutive traces as runs of even steps; `first` is the number of the first trace.
+    """Group consecutive traces into runs whose line numbers change in even steps; return an array of `RUN`.
+
+    `inline` and `crossline` have the line numbers of the traces; `first` is the number of the first trace in the file.
 
     Examples
     --------
@@ -116,7 +121,7 @@ def find_runs(inline: npt.ArrayLike, crossline: npt.ArrayLike, *, first: int = 0
 
 
 def ends(runs: Array, name: str) -> tuple[Array, Array]:
-    """Return the lowest and the highest line number of every run, along the axis `name`."""
+    """Return the lowest and the highest line number of every run; `name` is ``inline`` or ``crossline``."""
     first = runs[name].astype(np.int64)
     last = first + runs[f"{name}_step"] * (runs["count"] - 1)
     return np.minimum(first, last), np.maximum(first, last)
@@ -124,6 +129,8 @@ def ends(runs: Array, name: str) -> tuple[Array, Array]:
 
 def steps_within(first: Array, step: Array, low: int, high: int) -> tuple[Array, Array]:
     """Return the smallest and the largest number of steps from `first` that end within [low, high].
+
+    If no number of steps ends there, the smallest one is larger than the largest one.
 
     Examples
     --------
@@ -210,7 +217,7 @@ def place(axis: Array, labels: Array) -> Array:
 
 
 def sorting(runs: Array) -> str:
-    """Return which lines are contiguous in the file: ``inline``, ``crossline`` or neither."""
+    """Return in which direction most lines are contiguous in the file: ``inline``, ``crossline`` or ``neither``."""
     along = {name: runs[f"{name}_step"] == 0 for name in ("inline", "crossline")}
     within = np.where(along["inline"] != along["crossline"], runs["count"] - 1, 0)
     inline, crossline = (np.sum(within[on_line]) / np.sum(runs["count"], dtype=np.int64) for on_line in along.values())

@@ -1,8 +1,8 @@
-"""ZGY: headers are read by pyzgy, samples from the bricks of the file.
+"""Open ZGY files: pyzgy reads the headers, and samples are read from the bricks of the file.
 
 A ZGY file has a grid of bricks, usually 64 x 64 x 64 samples, and a table of their positions. pyzgy (OpenZGY) reads
-the headers and the table, and decodes compressed bricks. Of a plain brick only the requested part is read, so reading a
-line takes about as long as in SEG-Y.
+the headers and the table, and decodes compressed bricks. Only the requested part of an uncompressed brick is read, so
+reading a line takes about as long as in SEG-Y.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ class Layout:
     factor, offset : float
         Amplitude = factor * stored sample + offset.
     table : array of uint64, shape (bricks along inline, along crossline, downwards)
-        One entry for each brick at full resolution: kind and place in the file.
+        One entry for each brick at full resolution: its kind, and its first byte in the file or its constant value.
     inlines, crosslines, samples : array
         Line numbers, ascending; times in ms, depths in m, or numbers as stored if the file does not state their unit.
     reversed : (bool, bool)
@@ -101,13 +101,13 @@ class Layout:
         return np.asarray(columns[np.ix_(self.stored(0) // self.brick[0], self.stored(1) // self.brick[1])])
 
     def stored(self, axis: int, positions: Any = slice(None)) -> Array:
-        """Return positions along inline (0) or crossline (1) in the file, for positions in the volume."""
+        """Convert positions on an axis of the volume, 0 for inline or 1 for crossline, to positions in the file."""
         order = np.arange(self.shape[axis])
         return np.asarray((order[::-1] if self.reversed[axis] else order)[positions])
 
 
 def open_zgy(path: str, *, domain: str | None) -> xr.DataArray:
-    """Open a ZGY file; see `outcrop.open_volume`."""
+    """Open a ZGY file as a volume; see `outcrop.open_volume`."""
     layout = scan(path)
     if domain and layout.domain and domain != layout.domain:
         raise ValueError(f"{path} says that its samples are {layout.domain}, not {domain}; leave the domain out.")
@@ -171,7 +171,7 @@ def scan(path: str) -> Layout:
 
 
 def _layout(reader: Any, path: str, stamp: tuple[int, int]) -> Layout:
-    """Return the layout of an open file; raise `ValueError` for impossible headers."""
+    """Return the layout of a ZGY file from its open reader; raise `ValueError` for impossible headers."""
     headers = reader._meta
     version = int(headers._fh._version)
     shape, brick = map(_three, (reader.size, reader.bricksize))
@@ -235,7 +235,7 @@ def _check_table(table: Array, size: int, *, begin: int, end: int) -> None:
 
 
 def _labels(reader: Any, axis: int) -> Array:
-    """Return the numbers of inlines (0) or crosslines (1) in the order of the file, whole numbers as integers."""
+    """Return the inline (axis 0) or crossline (axis 1) numbers in the order of the file; integers if all are whole."""
     first, step = float(reader.annotstart[axis]), float(reader.annotinc[axis])
     labels = first + step * np.arange(reader.size[axis])
     if not np.isfinite(labels).all() or np.abs(labels).max() > MOST_LINES or (step == 0 and len(labels) > 1):
@@ -244,7 +244,11 @@ def _labels(reader: Any, axis: int) -> Array:
 
 
 def _sample_axis(reader: Any) -> tuple[Array, str | None, str]:
-    """Return times in ms or depths in m, the domain, and the unit as named in the file; as stored without a unit."""
+    """Return the times in ms or depths in m of all samples, the domain, and the unit as named in the file.
+
+    If the file does not state what the samples measure, the values are as stored, the domain is None and the unit is
+    empty.
+    """
     domain = {"time": "time", "length": "depth"}.get(reader.zunitdim.name)
     scale = float(reader.zunitfactor) * (1000 if domain == "time" else 1) if domain else 1.0  # to ms or m
     first, step = (round(float(value) * scale, 4) for value in (reader.zstart, reader.zinc))
@@ -255,7 +259,7 @@ def _sample_axis(reader: Any) -> tuple[Array, str | None, str]:
 
 
 def _survey(reader: Any) -> tuple[tuple[Any, ...] | None, tuple[float, ...] | None]:
-    """Return `grid` and `bin_size` of a `Layout` from the corners of the survey; None for what is not known."""
+    """Return `grid` and `bin_size` of a `Layout` from the corners of the survey; None for an unknown one."""
     if reader.corners is None or reader.hunitdim.name == "arcangle" or min(reader.size[:2]) < 2:
         return None, None
     known = reader.hunitdim.name == "length"
@@ -301,7 +305,7 @@ def read(layout: Layout, key: Key) -> Array:
 
 
 def _by_brick(places: Array, size: int) -> list[tuple[int, slice, Any]]:
-    """Group ascending positions along an axis by brick: (brick number, places in the block, places in the brick).
+    """Group ascending positions on an axis by brick: (brick number, indices of the positions, positions in the brick).
 
     Examples
     --------
@@ -345,7 +349,7 @@ def _select(brick: Array, inside: Key) -> Array:
 
 
 def _read_plain(file: BinaryIO, start: int, brick: Three, kind: np.dtype[Any], inside: Key) -> Array:
-    """Read a part of a plain brick that begins at byte `start`; a large part is mapped, so only used pages are read."""
+    """Read a part of an uncompressed brick that begins at byte `start`; a large part is memory-mapped."""
     row, rows = brick[1] * brick[2] * kind.itemsize, inside[0]
     first, last = (rows.start, rows.stop) if isinstance(rows, slice) else (int(rows[0]), int(rows[-1]) + 1)
     begin, size = start + first * row, (last - first) * row
