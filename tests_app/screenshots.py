@@ -87,7 +87,7 @@ def walk(tab, folder):
     tab.step("1 Exemplars")
     tab.page.get_by_role("button", name="Find patches unlike anything marked").click()
     tab.wait_model("unseen-note", "m.text.includes('Unlike everything you marked')")
-    tab.page.get_by_text("Unlike anything marked").evaluate("heading => heading.scrollIntoView()")
+    tab.page.get_by_text("Patches unlike all exemplars").evaluate("heading => heading.scrollIntoView()")
     keep("unseen")
     tab.close()
 

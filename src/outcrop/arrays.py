@@ -52,7 +52,7 @@ def fourier(xp: Any) -> Any:
 
 
 def constant(xp: Any, values: Any, *, like: Array, dtype: Any = None) -> Array:
-    """Convert a NumPy array to an array of the namespace `xp` on the device of `like`; None keeps its dtype."""
+    """Convert a NumPy array to the namespace `xp` on the device of `like`; its dtype stays unless `dtype` is given."""
     out = xp.asarray(values, device=array_api_compat.device(like))
     return out if dtype is None else xp.astype(out, dtype, copy=False)
 
@@ -82,7 +82,9 @@ def check_device(name: str | None) -> str | None:
 
 
 def device_list(names: str | None) -> list[str]:
-    """Return the torch devices in a text, separated by commas; ``cuda`` means all visible GPUs, None no device.
+    """Return a list of the torch devices that a text names, separated by commas.
+
+    ``cuda`` means all visible GPUs, None means no device.
 
     Examples
     --------

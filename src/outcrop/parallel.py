@@ -105,8 +105,8 @@ class _Limit:
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS and OpenMP to one thread inside this context.
 
-    BLAS has one limit for the whole process: if several threads are inside, the last one that leaves restores it.
-    OpenMP has a limit for each thread.
+    BLAS has one limit for the whole process: if several threads are inside the context, the last one that leaves it
+    restores the old limit. OpenMP has a limit for each thread.
     """
     with _Limit.lock:
         if not _Limit.holders:
@@ -126,7 +126,9 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _one_thread(kind: str) -> Any:
-    """Limit the libraries of one kind, ``blas`` or ``openmp``, to one thread, and return the limit.
+    """Limit the libraries of one kind, ``blas`` or ``openmp``, to one thread.
+
+    The returned object restores the old limits.
 
     `threadpool_limits` is not used, because it would also restore the limits of other kinds.
     """
@@ -135,12 +137,15 @@ def _one_thread(kind: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _libraries(_n_modules: int) -> ThreadpoolController:
-    """Return the loaded libraries that use threads; the search (3 ms) is repeated if the number of modules changed."""
+    """Return the loaded libraries that use threads; the search (3 ms) is repeated if more Python modules are loaded.
+
+    The argument, the number of loaded modules, is only the key under which the result is remembered.
+    """
     return ThreadpoolController()
 
 
 def _any_thread_may_limit() -> None:
-    """Allow any thread to limit OpenBLAS; newer versions of threadpoolctl allow only the first thread that did."""
+    """Allow any thread to limit OpenBLAS; else, newer versions of threadpoolctl allow only the first such thread."""
     if hasattr(OpenBLASController, "clear_controlling_thread"):
         OpenBLASController.clear_controlling_thread(force=True)
 

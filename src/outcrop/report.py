@@ -181,7 +181,10 @@ def _flat(mapping: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
 
 
 def _picture(picture: Any) -> tuple[str, bytes, str]:
-    """Return the media type and bytes of a figure, axes or picture file, and its width as an HTML attribute."""
+    """Return (media type, bytes, HTML attribute with the width) of a figure, of axes or of a picture file.
+
+    The attribute is empty for a picture file.
+    """
     if isinstance(picture, Path):
         if picture.suffix.lower() not in PICTURES:
             raise ValueError(f"{picture} is not a picture for a report; give a file of type {', '.join(PICTURES)}.")

@@ -38,7 +38,7 @@ class Net:
         self.module, self.classes_ = module, list(classes)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the metadata of the net and its weights (name -> array), from which its digest is computed."""
+        """Return (metadata of the net, dict of its weights: name -> array); its digest is computed from both."""
         arrays = {name: value.cpu().numpy() for name, value in self.module.state_dict().items()}
         return {"kind": type(self).__name__, "classes": self.classes_}, arrays
 
@@ -53,9 +53,9 @@ class Net:
             return np.asarray(_forward(self.module, images).softmax(1).movedim(1, -1).cpu())
 
     def votes(self, section: npt.ArrayLike, line: float | None = None) -> np.ndarray:
-        """Return class probabilities, shape (n_traces, n_samples, n_classes), of a section (n_samples, n_traces).
+        """Return the class probabilities of all samples of a section, shape (n_traces, n_samples, n_classes).
 
-        The amplitudes of the section are scaled to [0, 1]. The line number `line` is not used.
+        `section` has the shape (n_samples, n_traces) and amplitudes in [0, 1]. The line number `line` is not used.
         """
         probabilities: np.ndarray = self.scores(np.asarray(section)[None])[0]
         return probabilities.swapaxes(0, 1)

@@ -1,4 +1,4 @@
-"""The warnings that the command line prints, for display on the page; each panel shows those about its subject."""
+"""The warnings of the command line, for display on the page; each panel shows the warnings about its subject."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ class PageAdvice:
         return [*self.background(), *(hints.look_alikes(plan, mapper) if known else [])]
 
     def section(self, line: float | None) -> list[str]:
-        """Return warnings about classes that cover almost nothing or most of a line.
+        """Return warnings about classes that cover almost no samples, or most samples, of a line.
 
         `line` is a line number. The list is empty if `line` is None or the line is not labelled.
         """
@@ -73,7 +73,10 @@ class PageAdvice:
         return hints.section_coverage(plan, [codes], f"{DIRECTIONS[plan.along]} {line:g}")
 
     def retrieved(self) -> list[str]:
-        """Return warnings about the retrieved patches; the list is empty while a thread still checks the patches."""
+        """Return warnings about the retrieved patches.
+
+        The list is empty if no patches were retrieved, and while a thread still checks the patches.
+        """
         search = self.session.search
         if search.weak is None:
             return []
@@ -88,7 +91,7 @@ class PageAdvice:
         Parameters
         ----------
         scored : dict or None
-            Class -> its score on the line in view; None if this line was not scored.
+            Class -> its IoU on the line in view; None if this line was not scored.
         """
         truth, known = self.session.labelling.truth, self.session.labelling.shown().names
         if truth is None or not known:
@@ -97,7 +100,10 @@ class PageAdvice:
         return [*notes, *unmatched_classes(scored or (), names, known, EXPERT)]
 
     def _known_mapper(self) -> Any:
-        """Return the mapper fitted to the present decisions; while a thread loads it, the previous mapper or None."""
+        """Return the mapper that was fitted to the present decisions; None if nothing is marked yet.
+
+        If this mapper is not fitted or not loaded yet, return the mapper that was loaded before, or None.
+        """
         key = self.job.plan.mapper_key
         if key is None:
             return None

@@ -32,7 +32,7 @@ class Audits:
         self.session, self.job = session, session.job
         self.audit: Audit | None = None
         self.clicks = QUESTIONS
-        self._classes: dict[str, str | None] = {}  # names of the audited classes -> first names
+        self._classes: dict[str, str | None] = {}  # name of an audited class -> the name with which it was added
         self._current = Last()
 
     def start(self, of: str, clicks: int = QUESTIONS) -> Task:
@@ -70,7 +70,7 @@ class Audits:
         self.session.tell("audit")
 
     def is_current(self, audit: Audit) -> bool:
-        """Return whether the audited patches or labels were made from the present decisions."""
+        """Return whether the patches or labels that `audit` asks about were made from the present decisions."""
 
         def compare() -> bool:
             key = self.job.plan.keys["retrieved" if audit.of == "patches" else "votes"]

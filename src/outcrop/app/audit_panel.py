@@ -19,7 +19,7 @@ TABLE = "width:100%; border-collapse:collapse; font-size:12px; font-variant-nume
 
 
 class AuditPanel(Panel):
-    """The panel of an audit: one question at a time, and a table of the shares of right patches or labels.
+    """The panel of an audit: one question at a time, and a table with the estimated share of right patches or labels.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class AuditPanel(Panel):
         self.table.text = table_text(audit.estimates, samples=audit.of == "samples", palette=self.job.palette)
 
     def _item(self, audit: Audit, questions: pd.DataFrame, number: int | None, current: bool) -> dict[str, Any]:
-        """Return the values that the component `Question` shows.
+        """Return a dict with the values that the component `Question` shows.
 
         `number` is the number of the question, or None if all questions are answered; then no picture is shown.
         """
@@ -113,7 +113,7 @@ class AuditPanel(Panel):
 
 
 def drawn(audit: Audit, number: int) -> dict[str, Any]:
-    """Return the picture of an audit question, and the box of its patch or sample in the picture.
+    """Return a dict with the picture of an audit question, and the box around its patch or sample in the picture.
 
     The keys are ``src`` (data URL of the picture), ``width`` and ``height`` in pixels, and ``box``: [top, left, height,
     width] in pixels. One pixel is one sample of one trace.
@@ -125,7 +125,7 @@ def drawn(audit: Audit, number: int) -> dict[str, Any]:
 
 
 def notes(audit: Audit, answered: int, total: int, *, current: bool) -> Iterator[str]:
-    """Yield notes about an audit as HTML: the number of answers, and which questions or answers are out of date.
+    """Yield notes about an audit as HTML: the number of answers, and whether questions or answers are out of date.
 
     `current` is False if the patches or labels changed after the questions were drawn.
     """
@@ -138,14 +138,16 @@ def notes(audit: Audit, answered: int, total: int, *, current: bool) -> Iterator
 
 
 def table_text(estimates: pd.DataFrame, *, samples: bool, palette: dict[str, str]) -> str:
-    """Return an HTML table of the estimated share of right patches or labels of each class, with intervals.
+    """Return an HTML table with the estimated share of right patches or labels, and its 95 % interval.
+
+    The table has one row for each class, and one row for all classes together.
 
     Parameters
     ----------
     estimates : DataFrame
-        As `Audit.estimates`.
+        Estimates from `Audit.estimates`.
     samples : bool
-        Whether labelled samples were judged; otherwise retrieved patches.
+        True if labelled samples were judged, False if retrieved patches were judged.
     palette : dict
         Class -> colour.
     """
@@ -175,7 +177,7 @@ def table_cells(cells: Sequence[str], tag: str) -> str:
 
 
 def interval_text(share: float, low: float, high: float) -> str:
-    """Return a share (0 to 1) with its interval as a text in percent; a hyphen if the share is unknown (NaN).
+    """Return a text with a share (0 to 1) and its interval in percent; a hyphen if the share is unknown (NaN).
 
     Examples
     --------

@@ -32,7 +32,7 @@ Widget = TypeVar("Widget")
 
 
 class Part:
-    """Base class of the parts of the page; if an action fails, the page shows the error and stays usable.
+    """Base class of the panels and views of the page; if an action fails, the page shows the error and stays usable.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class Ask(Talking, JSComponent):
     _stylesheets: ClassVar = [CSS]
 
     def ask(self, title: str, text: str, choices: list[tuple[str, str]], refusal: str = "Cancel") -> None:
-        """Open the dialog; `choices` are pairs (key, text), and the handler receives the key of the chosen one."""
+        """Open the dialog; `choices` are pairs (key, text), and the handler receives the key of the chosen pair."""
         self.param.update(title=title, text=text, choices=choices, refusal=refusal)
         self.asked += 1
 

@@ -13,7 +13,7 @@ WAY = r"/download/([^/]+)/([^/]+)"
 
 
 def downloads_of(job: Path) -> dict[str, Path]:
-    """Return the exports, tables and pictures of a job folder that can be downloaded, as a dict from name to path."""
+    """Return a dict: name of a download -> path of an export, a table or a picture in the job folder `job`."""
     found = [path for pattern in TABLES for path in job.glob(pattern) if path.is_file()]
     found += (job / "export").glob("[!.]*")
     return {name_of(path): path for path in sorted(found)}
@@ -70,7 +70,7 @@ class Download(RequestHandler):
         self._desk = desk
 
     async def get(self, job: str, name: str) -> None:
-        """Send the file `name`, or a folder as a zip file, of the open job `job`."""
+        """Send the file or folder `name` of the open job `job`; a folder is sent as a zip file."""
         session = self._desk.sessions.get(job)
         path = downloads_of(session.path).get(name) if session else None
         if path is None:

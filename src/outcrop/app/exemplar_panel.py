@@ -108,7 +108,7 @@ class ExemplarPanel(Panel):
         return ",".join(map(str, self.survey.size))
 
     def _show_size(self) -> None:
-        """Show the patch size in the text field, and as a sentence with its height in ms or m below the field."""
+        """Show the patch size in the text field; below it, show a sentence with the size and the height in ms or m."""
         survey, unit = self.survey, sample_unit(self.survey.volume)
         height, width = survey.size
         extent = f" ({height * abs(survey.axes[2].step):g} {unit})" if unit else ""

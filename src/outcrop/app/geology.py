@@ -26,16 +26,16 @@ ALL = "all faults"  # in place of the sticks of one class
 
 
 class Picked(NamedTuple):
-    """Fault sticks picked for sections, and the inputs of the picking; other inputs make the sticks out of date."""
+    """Fault sticks picked for sections, and the inputs of the picking; new inputs make the sticks out of date."""
 
-    key: Any  # inputs: classes, lines, plan of the job, and the stores of the labels of the lines
+    key: Any  # inputs from `Geology._key`: classes, line numbers, plan of the job, label folders
     sticks: pd.DataFrame
     rejected: pd.DataFrame
     note: str
 
 
 class Shown(NamedTuple):
-    """Fault sticks on the section in view, and the lines drawn for them; rejected sticks are kept separately."""
+    """Fault sticks on the section in view, and the lines drawn for them; rejected sticks have fields of their own."""
 
     sticks: pd.DataFrame
     traces: list[FaultTrace]
@@ -77,9 +77,9 @@ class Geology:
     # ---- sticks -----------------------------------------------------------------------------------------------------
 
     def choices(self) -> list[str]:
-        """Return the sets of sticks that can be shown: the name of every class, and `ALL`.
+        """Return the choices for the sticks to show: the name of every class, and `ALL`.
 
-        If the class that was chosen was removed, `ALL` is chosen instead.
+        If the chosen class was removed from the job, choose `ALL` instead.
         """
         names = list(self.job.palette)
         if self.of not in (ALL, *names):
@@ -95,7 +95,8 @@ class Geology:
     def shown(self, direction: int, position: int) -> Shown:
         """Return the fault sticks on a section, given by its direction and position.
 
-        While a thread picks the sticks, return the sticks that were picked before, or none.
+        While a thread picks the sticks, return the sticks of the same class that were picked earlier for this section;
+        return empty tables if no such sticks exist.
         """
         key, across = self._key(direction, position), direction != self.survey.along
         picked = self._picked.get(across)
@@ -115,7 +116,8 @@ class Geology:
         """Return a tuple of the inputs of the sticks of a section: classes, line numbers, plan of the job, and labels.
 
         A section along the lines depends on one line; a section across the lines depends on all picked lines. Labels
-        of other lines are not included, because up to twenty lines are labelled again after a verdict.
+        of other lines are left out: after a verdict, up to twenty lines are labelled again, and faults shall not be
+        picked again after each of them.
         """
         self.choices()
         along, lines = self.survey.along, self.survey.lines
@@ -138,7 +140,7 @@ class Geology:
         self.session.tell("geology")
 
     def _sticks(self, lines: list[float]) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-        """Return the sticks on the given lines, the rejected sticks on these lines, and a note with the counts."""
+        """Return (sticks, rejected sticks, note) for the given line numbers; the note states the numbers of sticks."""
         name, along = self.fault_class(), self.survey.line_name
         rejected = self._none()
         if name in self.job.palette:
@@ -160,7 +162,10 @@ class Geology:
         return sticks, rejected, note if labelled else f"{note}; label the line to see the sticks of its labels"
 
     def _all_sticks(self, lines: list[float] | None = None, **options: Any) -> pd.DataFrame:
-        """Return the sticks of all classes, without rejected sticks, on the given lines; by default on all lines."""
+        """Return the picked sticks and the accepted sticks, without rejected sticks, on the given lines.
+
+        `lines` are line numbers, by default all. `options` are passed to `outcrop.job.faults.judged_sticks`.
+        """
         name = self.fault_class()
         return faults.judged_sticks(self.job, name if name in self.job.palette else None, lines, **options)
 
@@ -169,7 +174,7 @@ class Geology:
         return pd.DataFrame({name: np.empty(0) for name in columns})
 
     def pick_all(self) -> Task:
-        """Pick faults on all lines on which no faults are picked yet, in a thread."""
+        """Pick faults in a thread, on every line on which faults were not picked yet."""
 
         def pick(task: Task) -> None:
             faults.all_sticks(self.job, progress=task.stage)
@@ -182,8 +187,9 @@ class Geology:
     def fault_class(self) -> str:
         """Return the class that a stick gets when the interpreter accepts it.
 
-        It is the class whose sticks are shown, else the class that the interpreter chose, else the class of earlier
-        verdicts on sticks. It may be a new class, which the first verdict adds to the job.
+        It is the class whose sticks are shown, else the class that the interpreter chose, else the class of the last
+        verdict on a stick, else a class whose name contains "fault". If no class fits, it is the new class "fault",
+        which the first verdict adds to the job.
         """
         if self.of in self.job.palette:
             return self.of
@@ -197,7 +203,7 @@ class Geology:
             return named[0] if named else faults.FAULT
 
     def fault_classes(self) -> list[str]:
-        """Return the classes among which the interpreter can choose the class of accepted sticks."""
+        """Return the classes that the interpreter can choose for accepted sticks."""
         names = [name for name in self.job.palette if name != self.job.plan.background_name]
         return names if self.fault_class() in names else [*names, self.fault_class()]
 
@@ -228,7 +234,10 @@ class Geology:
             faults.judge_sticks(self.job, sticks, what, name)
 
     def extend(self, stick: pd.DataFrame, place: Place, position: int) -> None:
-        """Extend a stick to a place on the same line, and accept it; `position` is that of the line on its axis."""
+        """Extend a stick to a place on the same line, and accept the longer stick.
+
+        `position` is the position of the line on its axis.
+        """
         self.session.decide_on(position, self._extend, stick, place)
 
     def _extend(self, stick: pd.DataFrame, place: Place) -> None:
@@ -253,7 +262,7 @@ class Geology:
         return self.session.work.start("finding bodies", find)
 
     def bodies_note(self) -> str:
-        """Return a text with the number of geobodies, and whether they are out of date; "" before a search for them."""
+        """Return a text with the number of geobodies, and whether they are out of date; "" before the first search."""
         if self._bodies is None:
             return ""
         words = counted(len(self._bodies[0].table), "bodies")
@@ -271,8 +280,8 @@ class Geology:
     def horizons(self, direction: int, position: int) -> list[tuple[str, str, Any]]:
         """Return the lines along which tops and bases of geobodies cross a section.
 
-        Each line is (class, "top" or "base", points), where points are values of the axes (across, down) of the
-        section. The list is empty before geobodies were found.
+        Each line is (class, "top" or "base", points). The points are two arrays: axis values (line numbers, ms or m)
+        across and down the section. The list is empty before the first search for geobodies.
         """
         if self._bodies is None:
             return []
@@ -288,7 +297,7 @@ class Geology:
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def export_sticks(self, name: str = "sticks.csv", *, stale: bool = False) -> Task:
-        """Write the chosen sticks into a file of the export folder, in a thread.
+        """Write the sticks of the class `of`, or all sticks, into a file of the export folder, in a thread.
 
         If `of` is a class, its sticks on labelled lines are written, and stale labels raise an error unless `stale`
         is True. If `of` is `ALL`, all sticks are written, and no labels are needed. Rejected sticks are left out.

@@ -38,9 +38,9 @@ OLD = "Tops out of date: recompute"
 
 
 class Chosen(NamedTuple):
-    """A fault stick that the interpreter chose; it stays unchanged when faults are picked again."""
+    """A fault stick that the interpreter chose or can choose; it stays unchanged when faults are picked again."""
 
-    of: str  # class shown when the stick was chosen
+    of: str  # class whose sticks were shown when this stick was drawn, or `ALL`
     trace: FaultTrace
     points: pd.DataFrame
 
@@ -184,7 +184,10 @@ class GeologyPanel(ExportPanel):
         self.about.text = "" if off else escape(self._in_words(chosen))
 
     def _in_words(self, chosen: Sequence[FaultTrace]) -> str:
-        """Return a text about the chosen sticks: how many are accepted, or the ends and verdict of a single stick."""
+        """Return a text about the chosen sticks: how many are accepted.
+
+        For a single stick, the text states its two ends, and its verdict or its likelihood.
+        """
         accepted = sum(one.accepted for one in chosen)
         if len(chosen) > 1:
             return f"{len(chosen)} sticks chosen, {accepted} of them accepted"
@@ -232,7 +235,10 @@ class GeologyPanel(ExportPanel):
 
     @guarded
     def _on_tap(self, event: Any) -> None:
-        """Choose the stick under the cursor, add or remove it with Shift, or extend the chosen stick to the cursor."""
+        """Choose the stick under the cursor; with Shift, add it to the chosen sticks or remove it from them.
+
+        If *Extend to next click* is ticked, extend the chosen stick to the cursor instead.
+        """
         viewer, figure = self.viewer, self.viewer.plot.figure
         if not self._choosing:
             return
@@ -350,7 +356,8 @@ def same(one: Chosen, other: Chosen) -> bool:
 def share_inside(x: npt.NDArray[Any], y: npt.NDArray[Any], corners: npt.NDArray[Any]) -> float:
     """Return the share of a line, 0 to 1, that lies inside a closed polygon.
 
-    The line is evaluated at `SPOTS` points with equal steps in y. `corners` has the shape (n_corners, 2).
+    `x` and `y` are points of the line, which is evaluated at `SPOTS` points with equal steps in y. `corners` are the
+    points (x, y) of the polygon, with the shape (n_corners, 2).
 
     Examples
     --------
@@ -384,7 +391,10 @@ def distance(point: tuple[float, float], x: npt.NDArray[Any], y: npt.NDArray[Any
 
 
 def _coordinates(axis: Axis, labels: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert axis values, such as line numbers or times, to coordinates of the picture by linear interpolation."""
+    """Convert `labels` (axis values, such as line numbers or times) to coordinates of the picture.
+
+    Coordinates between the values of the axis are interpolated linearly.
+    """
     places = axis.start + axis.step * np.arange(len(axis))
     order = np.argsort(axis.labels)
     return np.asarray(np.interp(np.asarray(labels, float), axis.labels[order], places[order]))

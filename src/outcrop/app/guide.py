@@ -13,7 +13,7 @@ def next_step(session: Session, line: float | None) -> str:
     session : Session
         The open job with its tasks.
     line : float or None
-        Number of the line in view, None on a section across the lines.
+        Number of the line in view; None if the section in view is a time slice or runs across the lines.
     """
     job, name = session.job, session.survey.line_name
     plan = job.plan

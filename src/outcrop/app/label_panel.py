@@ -53,9 +53,9 @@ class LabelPanel(Panel):
         self._make_brush()
 
     def _make_overlay(self) -> None:
-        """Make the controls of the labels drawn over the section: changes only, minimum confidence, comparison.
+        """Make the controls of the labels over the section: all labels or changes, minimum confidence, comparison.
 
-        They act in the browser; only the comparison with expert labels needs the server.
+        The controls act in the browser; only the comparison with expert labels needs the server.
         """
         plot = self.viewer.plot
         self.what = self.view.follow(RadioButtonGroup(labels=["all labels", "changes"], active=0, name="overlay"))
@@ -82,7 +82,7 @@ class LabelPanel(Panel):
         self.compare = self.react(RadioButtonGroup(labels=ways, active=0, name="compare"), self._on_compare)
 
     def _make_brush(self) -> None:
-        # the values of classes are their first names
+        # the value of a class is the name with which it was added; it stays the same after a renaming
         self.says = self.react(Select(title="Paint as", width=120, name="brush-class"), self._on_says)
 
     def layout(self) -> Any:
@@ -141,7 +141,7 @@ class LabelPanel(Panel):
         self.show_next()
 
     def show_classes(self) -> None:
-        """Update the classes of the brush, the mapping and the minimum confidence after a decision."""
+        """Update three controls after a decision: the choice of the brush, the mapping, and the minimum confidence."""
         keys = self.session.class_keys()
         self.says.tags = [{str(keys[name]): first for first, name in self.job.plan.names.items()}]  # see keys.js
         self.says.options = self.viewer.brush_options()
@@ -203,6 +203,9 @@ class LabelPanel(Panel):
 
 
 def scores_text(scores: dict[str, Any]) -> str:
-    """Return one line of HTML with the scores of the labels against the expert labels."""
+    """Return one line of HTML with the mean IoU, the accuracy and the IoU of each class from `scores`.
+
+    The scores compare the labels of a line with the expert labels.
+    """
     classes = ", ".join(f"{escape(name)} {value:.2f}" for name, value in scores["IU"].items())
     return f"against the expert labels: <b>mean IoU {scores['MIU']:.3f}</b>, accuracy {scores['PA']:.3f}; {classes}"

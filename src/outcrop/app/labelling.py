@@ -20,8 +20,10 @@ from outcrop.parallel import checked, n_cores, one_blas_thread
 
 FOLLOW = 20  # number of labelled lines near a corrected line that are labelled again after the correction
 SETTLE, QUIET = 0.25, 2.0  # seconds without a stroke before learning from the line, and before labelling lines near it
-SEEN, VANISHED = 0.005, 0.1  # a class with at least share SEEN nearly vanishes if less than part VANISHED remains
-TAKEN, OF_LINE = 0.2, 0.01  # part of a class, and of the line, from which a loss outside strokes is reported
+# a class that covered the share SEEN of a line or more has nearly vanished if less than VANISHED of its share is left
+SEEN, VANISHED = 0.005, 0.1
+# least share of the class, and of the samples of the line, that must be lost outside strokes for a report
+TAKEN, OF_LINE = 0.2, 0.01
 BROKEN_OFF = "labelling-survey"  # key in the view, true while the survey is being labelled
 
 
@@ -30,7 +32,7 @@ class Newer(Exception):
 
 
 class PageLabels(ShownLabels):
-    """The labels of the survey; labels lines on request, and updates labels after strokes.
+    """The labels of the survey, with methods that label lines on request and update labels after strokes.
 
     Parameters
     ----------
@@ -38,7 +40,7 @@ class PageLabels(ShownLabels):
     survey : Survey
     work : Work
     view : View
-        Settings of the page; also states whether the survey is being labelled, to report an interrupted run.
+        Settings of the page. It also stores whether the survey is being labelled, so that an interruption is reported.
     truth : DataArray, optional
         Expert labels to compare with.
 
@@ -47,13 +49,14 @@ class PageLabels(ShownLabels):
     changed : float or None
         Share of the corrected line's samples whose label changed in the last correction; None before a correction.
     vanished : list of (str, float, float)
-        Each class that the last correction nearly removed from the line: name, share before, share after.
+        Each class that the last correction nearly removed from the line: its name, and its share of the line's labelled
+        samples before and after the correction.
     vanished_near : list of (int, str, float, float)
-        The same for lines near the corrected line that were labelled again: line number, name, share before, share
-        after.
+        The same for lines near the corrected line that were labelled again after it: line number, name, share before,
+        share after.
     taken : list of (str, float, float)
-        Each class that lost many samples outside the strokes in the last correction: name, lost part of the class, and
-        lost samples as a share of the line.
+        Each class that lost many samples outside the strokes in the last correction: its name, and the lost samples as
+        a share of the class's earlier samples and as a share of all samples of the line.
     least_sure : list of Unsure
         Places to check next, as the function `places` returns them.
     visited : list of (inline, crossline, time)
@@ -76,7 +79,7 @@ class PageLabels(ShownLabels):
         self._turn = threading.Lock()
         self.least_sure: list[Unsure] = []
         self.visited: list[Place] = []
-        self._looked = -1  # bytes of the journal at the last search for uncertain places
+        self._looked = -1  # `labels_written` at the last search for places to check next
         self._closing = False
 
     def close(self) -> None:
@@ -88,7 +91,7 @@ class PageLabels(ShownLabels):
     # ---- making -----------------------------------------------------------------------------------------------------
 
     def label(self, lines: Sequence[float] | None = None) -> Task:
-        """Label the lines of the given numbers, by default the whole survey, in a thread."""
+        """Label the lines with the given numbers in a thread; by default label all lines of the survey."""
         plan = self.job.plan
         if plan.mapper_key is None:
             raise ValueError("Nothing is marked yet; place an exemplar of each class first.")
@@ -97,7 +100,7 @@ class PageLabels(ShownLabels):
         return self.work.start("labelling", self._label, plan, lines)
 
     def _label(self, task: Task, plan: Plan, lines: Sequence[float] | None) -> None:
-        """Label lines with the decisions of a plan; decisions that are logged meanwhile make the labels stale."""
+        """Label lines with the decisions and options in `plan`; decisions logged meanwhile make the labels stale."""
         position = None if lines is None else self.survey.line_at(lines[0])
         if position is None:
             self.view.keep(**{BROKEN_OFF: True})
@@ -118,7 +121,7 @@ class PageLabels(ShownLabels):
             self.look()
 
     def broken_off(self) -> str:
-        """Return a sentence if the server ended while it was labelling the survey, else an empty text."""
+        """Return a sentence if labelling the survey was interrupted and lines are left to label, else an empty text."""
         total, labelled, stale = self.counts() if self.view.get(BROKEN_OFF, False) else (0, 0, 0)
         done = labelled - stale
         if done == total:
@@ -155,16 +158,21 @@ class PageLabels(ShownLabels):
             self._before = before._replace(fitted=True)
 
     def _vanished(self, before: Codes, after: Codes) -> list[tuple[str, float, float]]:
-        """Return (name, share before, share after) of each class that nearly vanished from a line."""
+        """Return (name, share before, share after) for each class that nearly vanished from a line.
+
+        `before` and `after` are the label codes of the line before and after it was labelled again.
+        """
         then, now = (class_shares(codes, self.shown().names) for codes in (before, after))
         return [
             (name, share, now[name]) for name, share in then.items() if share >= SEEN and now[name] < VANISHED * share
         ]
 
     def _taken(self, before: Codes, after: Codes, position: int) -> list[tuple[str, float, float]]:
-        """Return (name, lost part of the class, lost share of the line) of classes that lost labels outside strokes.
+        """Return a list of the classes that lost samples outside the strokes when a line was labelled again.
 
-        Small losses (see `TAKEN` and `OF_LINE`) and classes that nearly vanished are left out.
+        Each element is (name, lost samples as a share of the class's samples before, lost samples as a share of all
+        samples of the line). `before` and `after` are the label codes of the line before and after it was labelled
+        again. Small losses (see `TAKEN` and `OF_LINE`) are left out, and so are classes that nearly vanished.
         """
         painted, _ = self.job.painted_on(self.survey.along, position)
         elsewhere = (before != after) & (painted is None or painted == 0)
@@ -207,7 +215,7 @@ class PageLabels(ShownLabels):
                 self.job.describe_line(self._to_warm)
 
     def _spread(self) -> None:
-        """Show the labels of the corrected line with changed painted samples, before the mapper learns from them."""
+        """Show the labels of the corrected line with the new strokes, before the mapper learns from the strokes."""
         position = self.correcting
         try:
             if position is not None and position in self.shown().labels.stores:
@@ -218,7 +226,7 @@ class PageLabels(ShownLabels):
         self._learner.request()
 
     def _learn(self) -> None:
-        """Update the mapper with all strokes, then label the line and the stale lines near it again."""
+        """Update the mapper with all strokes, then label the corrected line and the stale lines near it again."""
         with self._turn:
             position, self._learning = self.correcting, self._n_followed
         if position is None:
@@ -319,12 +327,15 @@ class PageLabels(ShownLabels):
         self.work.tell("places")
 
     def _unless_correcting(self) -> None:
-        """Raise `Newer` if a correction is in progress; the search for places starts again after the correction."""
+        """Raise `Newer` if a correction is in progress or the session closes.
+
+        The search for places starts again after the correction.
+        """
         if self.correcting is not None or self._closing:
             raise Newer
 
     def visit(self, place: Place) -> None:
-        """Record that the interpreter visited a place; after the last of the suggested places, search for others."""
+        """Record that the interpreter visited a place; if all suggested places were visited, search for new places."""
         self.visited.append(place)
         if all(one.place in self.visited for one in self.least_sure):
             self._finder.request()

@@ -64,7 +64,7 @@ class LayerBar(Panel):
         return float(self.view.get("likelihood", THRESHOLD))
 
     def shown(self, name: str) -> bool:
-        """Return whether the layer of a name is shown."""
+        """Return whether the layer `name` is shown."""
         return bool(self._state[name]["shown"])
 
     def apply(self) -> None:
@@ -83,7 +83,7 @@ class LayerBar(Panel):
 
     @guarded
     def _on_message(self, message: Message) -> None:
-        """Store a change of a layer made in the browser; call `after_change` unless only the opacity changed."""
+        """Store a change of a layer, made in the browser; call `after_change` unless only the opacity changed."""
         name = message.pop("name")
         if "likelihood" in message:
             self.view.keep(likelihood=float(message["likelihood"]))

@@ -112,7 +112,7 @@ class LineStrip(Panel):
             self.here.data = data
 
     def in_words(self) -> str:
-        """Return the number of lines in each state, and the line to correct next, as a sentence."""
+        """Return a text with the number of lines in each state, and the line to correct next if it is known."""
         counts = np.bincount(self.lines.states(), minlength=len(STATES))
         parts = [f"{n} {state}" for n, state in zip(counts.tolist(), STATES, strict=True) if n]
         text = f"{counted(len(self.survey.lines), f'{self.survey.line_name}s')}: {', '.join(parts)}"

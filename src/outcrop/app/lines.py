@@ -47,7 +47,7 @@ class Lines:
         self._looker.wait()
 
     def states(self) -> npt.NDArray[np.uint8]:
-        """Return the state of every line, as an index into `STATES`."""
+        """Return an array with the state of every line; a state is an index into `STATES`."""
         found, correcting = self.labelling.shown(), self.labelling.correcting
         states = np.full(len(self.labelling.survey.lines), UNLABELLED, np.uint8)
         states[list(found.labels.stores)] = LABELLED

@@ -65,7 +65,7 @@ class Pane(Frame):
 
 
 class LinkedViews(Part):
-    """A crosshair in the section in view and in the two other sections through it.
+    """A crosshair in the section in view, and two small views of the other sections through the place it marks.
 
     A click with the tool *Navigate*, or on a small view, moves the crosshair, and the other sections follow. The
     position of the mouse in one view is shown in the other views.
@@ -175,7 +175,7 @@ class LinkedViews(Part):
                 pane.hatch_parts(labelling.stale_parts(pane.direction, pane.position))
 
     def _overlay(self, pane: Pane) -> Columns:
-        """Return the labels of a small view, above the minimum confidence, as columns of an image glyph."""
+        """Return the labels of a small view as columns of an image glyph; labels of too low confidence are left out."""
         found = self.labelling.pictures(pane.direction, pane.position, most=MOST_PIXELS)
         if found is None:
             return dict(NOTHING)

@@ -156,7 +156,7 @@ class Page(Part):
         }  # fmt: skip
 
     def _leave_room(self) -> None:
-        """In a narrow window, close the linked views when the expert section opens, and the other way round."""
+        """Let a narrow window show the expert section or the linked views: opening one of them closes the other."""
         compare, toggle = self.labels.compare, self.linked.toggle
         if SIDE_BY_SIDE not in compare.labels:
             return
@@ -200,7 +200,7 @@ class Page(Part):
         return pn.Column(top, self.guide, pn.Row(viewer, self.splitter, self.steps, **BOTH), **BOTH)
 
     def _resize(self) -> None:
-        """Set the panel with the five steps to the width that the splitter chose, or fold it."""
+        """Give the panel with the five steps the width that was chosen with the splitter, or fold the panel."""
         panel, folded = self.splitter.panel, self.splitter.folded
         # by default the section takes more of a small screen
         styles = {"max-width": "calc(100vw - 380px)" if panel else "max(370px, 30vw)"}

@@ -34,10 +34,11 @@ FEW_LINES = 16  # number of lines, far apart, that are read before all others
 
 
 class PageLog(Decisions):
-    """The log of the decisions of a job, which does not change while the page is drawn inside `held`.
+    """The log of the decisions of a job; in a ``with`` block of `held`, the log reads no new decisions.
 
-    Drawing asks for the decisions about a hundred times. Outside `held`, each time the log looks for new entries on the
-    disk, which lets other threads run. While a survey is being labelled, a click would wait for these threads.
+    The page is drawn in such a block. Drawing asks for the decisions about a hundred times; outside the block, the log
+    would look for new entries on the disk each time. Other threads run while it looks, so that a click would wait for
+    these threads while a survey is being labelled.
     """
 
     def __init__(self, job: Path) -> None:
@@ -66,7 +67,7 @@ class Found(NamedTuple):
 
     weak: WeakLabels
     key: str | None  # digest of all inputs
-    basis: str | None  # digest of the inputs other than verdicts
+    basis: str | None  # digest of all inputs except the verdicts
 
 
 class PageJob(Job):
@@ -94,7 +95,7 @@ class PageJob(Job):
 
     @property
     def person(self) -> str:
-        """Name under which decisions made on this page are logged, such as ``ann@ws1``."""
+        """Name of the person at this page, such as ``ann@ws1``; see `person_of` in `outcrop.app.words`."""
         return self.log.who.rpartition("-")[0]
 
     def last_act(self) -> list[dict[str, Any]]:
@@ -125,13 +126,13 @@ class PageJob(Job):
     def verdicts(self, name: str) -> dict[tuple[Any, str], bool]:
         """Return the verdicts on the patches of a class.
 
-        Keys are (place, direction) of a patch; values are True for accepted and False for rejected patches.
+        The result is a dict: (place, direction) of a patch -> True if it was accepted, False if it was rejected.
         """
         first = self.first_name(name)
         return {(one.place, one.along): one.accept for one in self.plan.state.verdicts if one.name == first}
 
     def section_of(self, stroke: dict[str, Any]) -> tuple[int, int] | None:
-        """Return (direction, position) of the section on which a stroke was painted; None if the volume lacks it."""
+        """Return (direction, position) of the section with a given stroke; None if the volume lacks this section."""
         section: tuple[int, int] | None = section_of(stroke, self.axes)
         return section
 
@@ -160,7 +161,7 @@ class PageJob(Job):
     # ---- options ----------------------------------------------------------------------------------------------------
 
     def full(self, chosen: IndexOptions) -> IndexOptions:
-        """Return index options in which the patch size and the step are fitted to the survey."""
+        """Return the index options `chosen` with automatic values of patch size and step filled in for the survey."""
         return chosen.fitted(tuple(self.plan.volume["shape"]))
 
     def patches_of(self, chosen: IndexOptions) -> int:
@@ -190,7 +191,7 @@ class PageJob(Job):
         return self._chooser
 
     def counts(self) -> dict[str, Any]:
-        """Return class -> requested number of patches, or "auto"; classes without a request are left out."""
+        """Return a dict: class -> requested number of patches, or "auto"; classes without a request are left out."""
         names, count = self.plan.names, self.plan.retrieval.count
         given = count if isinstance(count, dict) else {} if count == "auto" else dict.fromkeys(names, count)
         return {names[first]: number for first, number in given.items() if first in names}
@@ -245,7 +246,10 @@ class PageJob(Job):
     # ---- labels -----------------------------------------------------------------------------------------------------
 
     def read_labels(self, plan: Plan) -> tuple[Any, set[int], list[str]]:
-        """Return the reader of the labels, the positions of stale lines, and the class names of codes 1, 2, ..."""
+        """Return (reader of the labels, positions of stale lines, class names of the codes 1, 2, ...).
+
+        The labels are those of `plan`, the decisions and options of the job at one moment.
+        """
         labels, stale = labelling.label_view(self, plan)
         return labels, stale, labelling.class_names(plan, labels)
 
@@ -254,7 +258,7 @@ class PageJob(Job):
         return fitting.learns_at_once(self, plan)
 
     def label_lines(self, plan: Plan, lines: Sequence[Any] | None, **options: Any) -> None:
-        """Label the lines of the given numbers, or the whole survey; see `outcrop.job.labelling.label_lines`."""
+        """Label the lines with the numbers `lines`; None labels the survey. See `outcrop.job.labelling.label_lines`."""
         labelling.label_lines(self, plan, lines, **options)
 
     def add_background(self, plan: Plan) -> None:
@@ -274,7 +278,7 @@ class PageJob(Job):
     # ---- warnings ---------------------------------------------------------------------------------------------------
 
     def fitted_mapper(self, plan: Plan) -> Any:
-        """Return the stored mapper that belongs to a plan; None if it was not fitted yet."""
+        """Return the stored mapper for `plan` (decisions and options at one moment); None if it was not fitted yet."""
         key = plan.mapper_key
         kept = key is not None and (self.stages.path("mapper", key) / "mapper").is_dir()
         return fitting.job_mapper(self, plan) if kept else None

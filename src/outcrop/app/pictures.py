@@ -27,7 +27,7 @@ FRAMES = ((1, 2), (0, 2), (1, 0))  # axes of the volume across and down an inlin
 
 
 class Axis:
-    """An axis of the volume as an axis of a picture; converts axis values, positions and coordinates.
+    """An axis of the volume, drawn as an axis of a picture; converts axis values, positions and coordinates.
 
     Axis values are inline numbers, crossline numbers, times or depths. Positions count the lines or samples from 0.
     Coordinates in the picture are the axis values if these are evenly spaced, else the positions.
@@ -51,7 +51,7 @@ class Axis:
         return len(self.labels)
 
     def ends(self, first: int, last: int) -> list[float]:
-        """Return the two edges of a picture of positions `first` to ``last - 1``, as coordinates, smaller first."""
+        """Return the coordinates, smaller first, of the edges of a picture with positions `first` to ``last - 1``."""
         return sorted(self.start + (at - 0.5) * self.step for at in (first, last))
 
     def position(self, coordinate: float) -> int:
@@ -63,14 +63,14 @@ class Axis:
         return int(np.argmin(np.abs(self.labels - label)))
 
     def coordinate(self, label: float) -> float:
-        """Return the coordinate in the picture of an axis value, such as a line number."""
+        """Return the picture coordinate of an axis value, such as a line number."""
         return self.start + self.step * self.nearest(label)
 
 
 class Picture(NamedTuple):
-    """A picture of a section or of a part of it: 8-bit codes, and the coordinates of the four edges."""
+    """A picture of a section or of a part of it: 8-bit pixels, and the coordinates of the four edges."""
 
-    codes: Codes  # uint8, shape (n_down, n_across)
+    codes: Codes  # uint8, shape (n_down, n_across): amplitudes as from `encode`, label codes, or confidence
     left: float
     right: float
     top: float
@@ -80,9 +80,9 @@ class Picture(NamedTuple):
 class Sections:
     """Sections of a volume as 8-bit pictures.
 
-    Code 0 is a missing sample; codes 1 to 255 are amplitudes from -clip to clip. A pixel is the mean of all samples
-    that fall on the pixel. For a large time slice, only every Nth trace is read at first; a thread then reads the part
-    in view at screen resolution.
+    Pixels have values from 0 to 255: 0 is a missing sample, 1 to 255 are amplitudes from -`clip` to `clip`. A pixel is
+    the mean of all samples that fall on it. For a large time slice, only every Nth trace is read at first; a thread
+    then reads the part in view at screen resolution.
 
     Parameters
     ----------
@@ -117,7 +117,10 @@ class Sections:
         return 0.5 if self.volume.attrs.get("scaled") else float(amplitude_clip(self.volume, percentile=99))
 
     def _encode(self, *where: Any) -> Codes:
-        """Read a part of the volume and return it as codes; `where` holds slices or positions along the three axes."""
+        """Read a part of the volume and return it as 8-bit amplitudes, as `encode` does.
+
+        `where` holds slices or positions along the three axes.
+        """
         return encode(self.volume[where].values, self.clip, zero=self._zero)
 
     def frame(self, direction: int) -> list[Axis]:
@@ -149,7 +152,7 @@ class Sections:
         return crop(codes, self.frame(direction), window)
 
     def codes(self, direction: int, position: int) -> Codes:
-        """Return all samples of a section as codes, shape (n_down, n_across); recent sections are cached."""
+        """Return all samples of a section as 8-bit amplitudes, shape (n_down, n_across); recent sections are cached."""
         key = (direction, position)
         with self._lock:
             if key in self._kept:
@@ -161,7 +164,10 @@ class Sections:
         return self._keep(key)
 
     def _keep(self, key: tuple[int, int]) -> Codes:
-        """Read a section into the cache and return its codes; drop the least recently used sections."""
+        """Read a section into the cache and return its 8-bit amplitudes; `key` is (direction, position).
+
+        If the cache is then too large, the sections that were not used for the longest time are dropped.
+        """
         try:
             if key in self._kept:  # read together with another
                 return self._kept[key]
@@ -179,9 +185,10 @@ class Sections:
                 self._coming.pop(key, None)
 
     def _read(self, direction: int, position: int) -> dict[tuple[int, int], Codes]:
-        """Read a section and return a dict of its codes, with (direction, position) as key.
+        """Read a section; return a dict: (direction, position) -> 8-bit amplitudes.
 
-        For a time slice, the time slices near it are read together with it and are also in the dict.
+        The dict has one entry, the section. For a time slice it also has the neighbouring time slices, which are read
+        together with it.
         """
         if direction < 2:
             codes = self._encode(*(slice(None),) * direction, position)
@@ -232,7 +239,7 @@ class Sections:
 
 
 def encode(values: npt.NDArray[Any], clip: float, *, zero: float = 0.0) -> Codes:
-    """Return amplitudes from ``zero - clip`` to ``zero + clip`` as codes 1 to 255; missing samples become 0.
+    """Return amplitudes from ``zero - clip`` to ``zero + clip`` as 8-bit values 1 to 255; missing samples become 0.
 
     Examples
     --------
@@ -257,14 +264,14 @@ def crop(
     Parameters
     ----------
     codes : uint8 array, shape (n_down, n_across)
-        Codes of the whole section.
+        The whole section: 8-bit amplitudes, label codes or confidence.
     frame : (Axis, Axis)
         Axes of the section across and down.
     window : (float, float, float, float), optional
         Coordinates of the left, right, top and bottom edge of the part; by default the whole section.
     mean : bool
-        If True, a pixel is the mean of the codes that fall on it. If False, it is the first of these codes, as labels
-        need.
+        If True, a pixel is the mean of the samples that fall on it. If False, it is the first of these samples, because
+        label codes have no mean.
     most : (int, int)
         Largest number of pixels across and down.
     """
@@ -279,7 +286,10 @@ def crop(
 
 
 def spans_of(frame: Sequence[Axis], window: Window | None) -> list[tuple[int, int]]:
-    """Return the spans (first position, last position + 1) of a window across and down; None is the whole section."""
+    """Return the span of a window across and its span down, each as (first position, last position + 1).
+
+    If `window` is None, these are the spans of the whole section.
+    """
     if window is None:
         return [(0, len(axis)) for axis in frame]
     ends = [sorted(map(axis.position, part)) for axis, part in zip(frame, (window[:2], window[2:]), strict=True)]
@@ -287,9 +297,9 @@ def spans_of(frame: Sequence[Axis], window: Window | None) -> list[tuple[int, in
 
 
 def shrink(codes: Codes, down: int, across: int) -> Codes:
-    """Return the mean of each block of `down` rows and `across` columns of codes.
+    """Return the mean of each block of `down` rows and `across` columns of a picture.
 
-    Incomplete blocks at the rim are filled by repeating the last codes.
+    Incomplete blocks at the rim are filled by repeating the last pixels.
 
     Examples
     --------

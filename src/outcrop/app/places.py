@@ -76,7 +76,7 @@ def places(
 
 
 def look(patch: Codes) -> Floats:
-    """Return features that compare 8-bit patches: mean and standard deviation of each log energy, as one array."""
+    """Return the features by which 8-bit patches are compared: mean and standard deviation of each log energy."""
     nodes = describe(patch[None] / np.float32(255))[0]
     return np.concatenate([nodes.mean(axis=(0, 1)), nodes.std(axis=(0, 1))])
 
@@ -171,7 +171,9 @@ def spread(found: list[Spot], size: Sequence[int], count: int, before: Sequence[
 
 
 def least(sure: Codes, size: Size, count: int, allowed: npt.NDArray[np.bool_]) -> list[tuple[float, int, int]]:
-    """Return (mean confidence, trace, sample) of the windows with the lowest mean confidence, without overlap.
+    """Find the windows with the lowest mean confidence; the windows do not overlap.
+
+    Returns a list of (mean confidence, trace, sample); trace and sample are the positions of the window's centre.
 
     Parameters
     ----------

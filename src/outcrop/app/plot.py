@@ -24,7 +24,7 @@ OPACITY = 0.5  # opacity of labels
 ALPHAS = ("global_alpha", "line_alpha", "text_alpha", "background_fill_alpha")  # set by an opacity
 BRUSH = "#ff7a00"  # colour of a brush without a class
 UNSURE = COLOURS["uncertain"]  # colour of code 255
-STALE = "Older labels: label again"  # short, because sections can be narrow
+STALE = "Labels from older decisions: label again"  # short, because sections can be narrow
 FOLLOWS = "Older labels: new ones follow"
 SOME_STALE = "Hatched: older labels"
 CONFIRMED_COLOUR = "#0067c5"  # colour of the frame around confirmed labels
@@ -88,7 +88,7 @@ class Frame:
         self.figure.title.text = f"{name} {label:g} {(direction == 2 and self.unit) or ''}".rstrip()
 
     def hatch_parts(self, parts: Sequence[Sequence[float]]) -> None:
-        """Hatch the parts of the section with stale labels; a part is (left, right, top, bottom) in coordinates."""
+        """Hatch the given parts, whose labels are stale; a part is (left, right, top, bottom) in coordinates."""
         self.stale.data = {name: [part[i] for part in parts] for i, name in enumerate(EDGES)}
 
 
@@ -185,7 +185,7 @@ class SectionPlot(Frame):
         way : {"Mine", "Side by side", "Swipe"}
             Show the labels alone, the expert labels next to the labels, or both on the two sides of a swipe line.
         other : str
-            What the page writes to the right of the swipe line: expert, or section without expert labels.
+            Text to the right of the swipe line: ``expert``, or ``section`` if there are no expert labels.
         """
         self.expert.visible = way == SIDE_BY_SIDE
         for one in (self.cut, self.over, *self.sides):
@@ -263,7 +263,10 @@ class SectionPlot(Frame):
         self.truth.data = dict(NOTHING) if found is None else columns(found[0])
 
     def show_stale(self, parts: Sequence[Sequence[float]], text: str) -> None:
-        """Hatch the parts (left, right, top, bottom) with stale labels; if there are any, show the notice `text`."""
+        """Hatch the given parts, whose labels are stale; if there are any, show the notice `text`.
+
+        A part is (left, right, top, bottom) in coordinates.
+        """
         self.hatch_parts(parts)
         self.notice.update(visible=bool(parts), text=text)
 
@@ -273,13 +276,19 @@ class SectionPlot(Frame):
         self.confirmed_notice.update(visible=bool(text), text=text, y=64 if self.notice.visible else 8)
 
     def show_painted(self, picture: Picture | None, codes: Mapping[str, int], colours: Mapping[str, str]) -> None:
-        """Show the painted samples in the colours of their classes; `picture` holds class codes, None shows nothing."""
+        """Show the painted samples in the colours of their classes.
+
+        `picture` holds class codes; None shows nothing. `codes` is a dict: class -> code.
+        """
         names = {code: name for name, code in codes.items()}
         self.marks.update(**palette([names.get(i + 1, "") for i in range(max(names, default=0))], colours))
         self.painted.data = dict(NOTHING) if picture is None else columns(picture)
 
     def boxes(self, direction: int, places: Iterable[tuple[Place, str, str]]) -> Columns:
-        """Return the boxes around patches as columns of a data source; `places` yields (place, colour, name)."""
+        """Return the boxes around patches on a section of a direction, as columns of a Bokeh data source.
+
+        `places` yields (place, colour, name): the centre of a patch, and the colour and the name of its box.
+        """
         (before, size), axes = self.survey.reach(), self.survey.axes
         rows = []
         for place, colour, name in places:
@@ -340,8 +349,9 @@ def show_whole(plot: Any, across: Axis, down: Axis) -> list[float]:
 def bin_ratio(survey: Survey, frame: Sequence[Axis]) -> float:
     """Return the true height of a pixel of a time slice divided by its true width.
 
-    The height is the distance between neighbouring inlines, the width that between neighbouring crosslines. Without a
-    known bin size both count as equal. If the lines are unevenly spaced, the slice has no scale, and the ratio is 0.
+    The height is the distance between neighbouring inlines, and the width is the distance between neighbouring
+    crosslines. If the bin size is unknown, the ratio is 1. If the lines are unevenly spaced, the slice has no scale and
+    the ratio is 0.
     """
     inline, crossline = survey.volume.attrs.get("bin_size") or (1.0, 1.0)
     return float(inline / crossline) if all(axis.even for axis in frame) else 0.0
@@ -360,7 +370,7 @@ def ink(colour: str) -> str:
 
 
 def axis_tag(name: str, axis: Axis) -> dict[str, Any]:
-    """Return the properties of an axis for scripts in the browser, with its values if they are unevenly spaced."""
+    """Return a dict that describes an axis to scripts in the browser; ``labels`` lists unevenly spaced values."""
     labels = [] if axis.even else axis.labels.tolist()
     return {"name": name, "start": axis.start, "step": axis.step, "count": len(axis), "labels": labels}
 

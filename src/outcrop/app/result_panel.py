@@ -50,7 +50,7 @@ class ExportPanel(Panel):
         self.downloads.text = ", ".join(map(self._link, downloads_of(self.session.path)))
 
     def _link(self, name: str) -> str:
-        """Return an HTML link that downloads the file of the job with a given name."""
+        """Return an HTML link that downloads the file `name` of the job."""
         way = f"download/{quote(self.session.path.name)}/{quote(name)}"
         return f"<a href='{escape(way)}' download='{escape(name)}'>{escape(name)}</a>"
 

@@ -83,7 +83,7 @@ class Results:
         return Written(out, self.job.export(out, what=what, stale=stale))
 
     def check_stale(self, positions: Collection[int] | None = None, *, stale: bool) -> int:
-        """Return the number of stale lines among the labelled lines at given positions, by default all.
+        """Return the number of stale lines among the given positions, by default among all labelled lines.
 
         If there are stale lines and `stale` is False, raise an error.
         """
@@ -97,7 +97,7 @@ class Results:
         return old
 
     def free_path(self, name: str) -> Path:
-        """Return the path of a new file in the export folder; add a number to the name if such a file exists."""
+        """Return the path of a new file in the export folder; add a number to the name if it is in use."""
         folder = (self.job.path / "export").resolve()
         out = (folder / name).resolve()
         if out.parent != folder or not re.fullmatch(r"[\w][\w .()-]{0,100}", name):
@@ -167,7 +167,7 @@ def index_command(job: PageJob) -> list[str]:
 
 
 def retrieve_command(job: PageJob) -> list[str]:
-    """Return the words of the command that retrieves the same number of patches for the same exemplars."""
+    """Return the words of the command that retrieves patches for the exemplars of a job, as many as the job did."""
     words = ["outcrop", "retrieve", AGAIN]
     for one in job.exemplars:
         if one.place is not None:
@@ -179,7 +179,10 @@ def retrieve_command(job: PageJob) -> list[str]:
 
 
 def label_command(job: PageJob, done: Collection[float], total: int) -> list[str]:
-    """Return the words of the command that labels the lines with the numbers `done`, of `total` lines in the survey."""
+    """Return the words of the command that labels the lines with the numbers `done`.
+
+    `total` is the number of lines in the survey; if all of them are labelled, the command names no lines.
+    """
     chosen = job.plan.label.changed()
     words = ["outcrop", "label", AGAIN, "--mapping", job.plan.label.mapping]
     for option in ("seed", "step", "min_confidence", "max_error"):

@@ -122,7 +122,7 @@ class RetrievedPanel(Panel):
         self.first, self._of = 0, ()
 
     def _sort(self, _: object = None) -> None:
-        """Sort the gallery by the present search, and again by the result of a search that is still running."""
+        """Sort the gallery by the present ranks; if a search is running, sort it again when the search ends."""
         self.forget_order()
         self._follows = True
         self._show_gallery()
@@ -217,7 +217,10 @@ class RetrievedPanel(Panel):
         return found
 
     def _found(self) -> list[Patch]:
-        """Return the retrieved patches by rank, or most informative first if the toggle of that name is on."""
+        """Return the retrieved patches of the gallery's class.
+
+        They are sorted by rank or, if the toggle *Most informative first* is on, with the most informative first.
+        """
         weak = self.search.weak
         if weak is None:
             return []

@@ -178,7 +178,10 @@ class Search:
         self._decide(chosen.updated(size=size, step="auto"), line)
 
     def _decide(self, whole: IndexOptions, line: float | None, *, by_page: bool = False) -> None:
-        """Choose the options `whole` for the index; in a large survey, first choose an index of lines near `line`."""
+        """Choose the index of the next search: of the whole survey or, if that is large, of the lines near `line`.
+
+        `whole` holds the options of the index of the whole survey; `by_page` is as in `PageJob.choose_where`.
+        """
         near = self._around(whole, line) if self._is_large(whole) else None
         self.job.choose_where(near or whole, near and whole, by_page=by_page)
 
@@ -212,7 +215,7 @@ class Search:
             self.work.tell("state")
 
     def _is_large(self, whole: IndexOptions) -> bool:
-        """Return whether an index with options `whole` is missing and so large that a part of it is searched first."""
+        """Return whether the index with options `whole` is missing and so large that a part is searched first."""
         lines = self._lines(whole)
         return not self.job.index_finished(whole) and lines * self._per_line(whole) > NEAR_PATCHES
 
@@ -223,14 +226,20 @@ class Search:
         return max(1, self.job.patches_of(whole) // self._lines(whole))
 
     def _covers(self, line: float | None) -> bool:
-        """Return whether the chosen index is one of a neighbourhood that contains a line; None stands for any line."""
+        """Return whether the chosen index covers only lines near one line, and line number `line` is among them.
+
+        If `line` is None, any such index counts.
+        """
         ends = (self.job.plan.index.area or {}).get(self.survey.line_name)
         if self.job.plan.survey is None or not ends:
             return False
         return line is None or ends[0] <= line <= ends[1]
 
     def _around(self, whole: IndexOptions, line: float | None) -> IndexOptions:
-        """Return the options of an index of the lines around a given line, by default around the middle line."""
+        """Return the options of an index of the lines near line number `line`, by default near the middle line.
+
+        `whole` holds the options of the index of the whole survey.
+        """
         lines = self.survey.lines
         count = max(1, NEAR_PATCHES // self._per_line(whole))
         at = len(lines) // 2 if line is None else self.survey.line_at(line)

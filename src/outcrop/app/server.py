@@ -66,9 +66,9 @@ class Refusal(RequestHandler):
 class Gate(Router):
     """A router that passes on only requests that have the token and come from the page itself.
 
-    The token is a secret word, the first part of the path of every address. It therefore also protects scripts and the
-    websocket, and it works in a cell of a notebook, where a browser sends no cookies. Every answer forbids the browser
-    to contact other computers.
+    The token is a secret word, the first part of the path of every address. It therefore protects scripts and the
+    websocket too, and it works in a cell of a notebook, where a browser sends no cookies. Every answer forbids the
+    browser to contact other computers.
     """
 
     def __init__(self, application: Any, token: str, hosts: Sequence[str]) -> None:
@@ -86,7 +86,7 @@ class Gate(Router):
     def refusal(self, request: Any) -> int | None:
         """Return the HTTP status with which the gate itself answers a request; None if it passes the request on.
 
-        Status 204 answers the question whether the server runs; all others refuse the request.
+        Status 204 answers the question whether the server runs; any other status refuses the request.
         """
         known = request.path[: len(self.prefix)].encode()
         if not secrets.compare_digest(known, self.prefix.encode()):
@@ -126,7 +126,7 @@ def make_server(desk: "Desk", *, port: int = 0, host: str = "127.0.0.1", token: 
     port : int
         Port to listen on; 0 chooses a free port.
     host : str
-        Network address of this computer on which to listen; the default is reached from this computer only.
+        Network address of this computer on which to listen; with the default, only this computer can open the page.
     token : str, optional
         Secret part of the address; random by default.
     """

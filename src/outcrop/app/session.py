@@ -70,7 +70,7 @@ class Session:
     labelling : PageLabels
         The labels and their computation.
     lines : Lines
-        State and confidence of every line.
+        Whether each line is labelled, stale or confirmed, and its mean confidence.
     results : Results
         Exports.
     geology : Geology
@@ -116,8 +116,8 @@ class Session:
         """Call a function with the kind of every later change; return a function that ends these calls.
 
         Kinds are "state" (decisions), "strokes", "work" (tasks and messages), "weak" (retrieved patches), "labels",
-        "lines" (states of lines), "places" (to check next), "section" (finer picture), "geology", "audit", "unseen" and
-        "advice".
+        "lines" (confidence of lines), "places" (the places to check next), "section" (a finer picture of the section),
+        "geology", "audit", "unseen" and "advice".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -159,9 +159,10 @@ class Session:
             self.labelling.look()
 
     def _now(self) -> tuple[Any, int, int]:
-        """Return the plan, and the sizes in bytes of the files that list searches and labelled lines.
+        """Return three values that show by their change that another program changed the job.
 
-        These values differ from earlier ones if another program changed the job.
+        They are the plan (the decisions and options of the job), and the sizes in bytes of two kinds of files: files
+        that list searches, and files that list labelled lines.
         """
         return self.job.plan, self.job.written("retrieved"), self.job.labels_written()
 
@@ -202,16 +203,22 @@ class Session:
         return place
 
     def judge(self, name: str, place: Place, *, along: str = "inline", accept: bool | None = None) -> None:
-        """Accept (True) or reject (False) a retrieved patch for a class, or clear its verdict (None); then re-rank."""
+        """Accept a retrieved patch for a class, or reject it, or clear its verdict; then re-rank.
+
+        `accept` is True to accept, False to reject, and None to clear the verdict.
+        """
         self.judge_all(name, [(place, along)], accept=accept)
 
     def judge_all(self, name: str, patches: Iterable[tuple[Place, str]], *, accept: bool | None = None) -> None:
-        """Accept, reject or clear the verdicts on patches (place, direction), as one act; `accept` is as in `judge`."""
+        """Accept or reject patches for a class, or clear their verdicts, as one act.
+
+        `patches` holds (place, direction) of each patch; `accept` is as in `judge`.
+        """
         verdict = "forget" if accept is None else "accept" if accept else "reject"
         self.decide(judge, self.job, [(name, place, along) for place, along in patches], verdict)
 
     def set_count(self, name: str, count: int | None) -> None:
-        """Set the number of patches that are used for a class; None for the automatic number (`auto_count`)."""
+        """Set the number of patches that are used for a class; None chooses the automatic number (`auto_count`)."""
         counts = self.job.counts() | {name: "auto" if count is None else max(1, count)}
         self.decide(choose_counts, self.job, counts)
 
@@ -230,7 +237,7 @@ class Session:
             self.decide(self.search.choose_size, (height, width), line)
 
     def cut_at(self, name: str, similarity: float) -> None:
-        """Use the patches of a class whose similarity is at least a given value."""
+        """Use all patches of a class that have at least the given similarity."""
         self.set_count(name, int(np.count_nonzero(self.search.weak.curves[name] >= similarity)))
 
     def set_mapping(self, name: str) -> None:
@@ -244,7 +251,7 @@ class Session:
             self.decide(choose_labels, self.job, min_confidence=float(confidence))
 
     def class_keys(self) -> dict[str, int]:
-        """Return the number key of each class; a class keeps its number when another class is removed."""
+        """Return a dict: class -> number of its key; a class keeps its number when another class is removed."""
         names = self.job.plan.names
         kept = {first: self._keys[first] for first in names if first in self._keys}
         free = (number for number in itertools.count(1) if number not in kept.values())
@@ -315,7 +322,7 @@ class Session:
         return done
 
     def _follow_strokes(self, change: Callable[[], Any]) -> bool:
-        """Call `change`, which undoes or redoes an act; update the labels of lines where it added or removed strokes.
+        """Call `change`, which undoes or redoes an act; if this changes the strokes, update the labels of their lines.
 
         Returns False if there was nothing to undo or redo.
         """
@@ -348,7 +355,7 @@ class Session:
         radius : float
             Radius of the brush, in samples and traces.
         filled : bool
-            Whether to paint the inside of the closed line through the points too.
+            Whether to join the last point to the first and to paint the enclosed area too.
         id : str, optional
             Id of the stroke; a stroke that the browser sends twice is stored once.
         """
@@ -365,7 +372,10 @@ class Session:
         self.decide_on(position, self.job.paint, name, places, filled=filled, id=id, **how)
 
     def decide_on(self, position: int, decision: Callable[..., object], *arguments: Any, **options: Any) -> None:
-        """Call a method that logs a decision about samples of a line; update the labels of it and of lines near it."""
+        """Call a method that logs a decision about samples of a line, and update labels in threads.
+
+        The labels of the line at `position` are updated first, then the labels of stale lines near it.
+        """
         self.advice.forget_notes()
         self.labelling.begin_correction(position)
         decision(*arguments, **options)
@@ -405,7 +415,7 @@ class Session:
     def painted_picture(self, direction: int, position: int, window: Window | None = None) -> Picture | None:
         """Return a picture of the painted classes of a section, as codes; None if nothing is painted.
 
-        Where strokes marked the label of a class as wrong, the picture has stripes of the code of this class.
+        Where strokes marked labels of a class as wrong, the picture has stripes with the code of this class.
         """
         codes, excluded = self.job.painted_on(direction, position)
         if excluded is not None:
@@ -417,7 +427,9 @@ class Session:
 
 
 def stripes(excluded: npt.NDArray[np.bool_]) -> Codes:
-    """Return a picture of excluded classes as stripes of their codes; several classes have stripes side by side.
+    """Return a picture that shows excluded classes as stripes of their codes, side by side if a sample has several.
+
+    `excluded` has the shape (n_classes, n_traces, n_samples); True states that the label is not this class.
 
     Examples
     --------

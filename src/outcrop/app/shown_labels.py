@@ -36,7 +36,7 @@ class Shown(NamedTuple):
 
     plan: Plan
     written: int  # size of the files that list finished lines
-    labels: Any  # of `outcrop.job.votes`
+    labels: Any  # the `Labels` of `outcrop.job.votes`, which read labels from stored votes
     stale: set[int]
     names: list[str]  # of the codes from 1 on
 
@@ -71,7 +71,7 @@ class ShownLabels:
         self._reading = threading.Lock()
 
     def following(self) -> list[int]:
-        """Return the positions of stale lines that are about to be labelled again; none here, see `PageLabels`."""
+        """Return the positions of stale lines that are about to be labelled again: here none; see `PageLabels`."""
         return []
 
     def shown(self) -> Shown:
@@ -81,7 +81,10 @@ class ShownLabels:
             return self._shown.get((plan, written), lambda: Shown(plan, written, *self.job.read_labels(plan)))
 
     def counts(self) -> tuple[int, int, int]:
-        """Return the number of all lines, of labelled lines, and of stale lines."""
+        """Return (number of lines, number of labelled lines, number of stale lines).
+
+        A line that is being corrected does not count as stale.
+        """
         found = self.shown()
         return len(self.survey.lines), len(found.labels.stores), len(found.stale - {self.correcting})
 
@@ -100,14 +103,15 @@ class ShownLabels:
         return painted and self.is_stale(position) and not self.job.learns_at_once(self.job.plan)
 
     def codes(self, line: float) -> Codes | None:
-        """Return the label codes of a line given by its number, (n_traces, n_samples); None if it is not labelled."""
+        """Return the label codes of line number `line`, shape (n_traces, n_samples); None if it is not labelled."""
         position = self.survey.line_at(line)
         return self._section(position)[0] if position in self.shown().labels.stores else None
 
     def _section(self, position: int, limit: float | None = None, found: Shown | None = None) -> Both:
-        """Return labels and confidence of a line, cached; `limit` replaces the minimum confidence of the job.
+        """Return (label codes, confidence) of the line at a position, from a cache if possible.
 
-        While the line is being corrected, the labels in view are returned; a thread reads the new labels.
+        `limit` replaces the minimum confidence of the job, and `found` replaces the present labels. While the line is
+        being corrected, the labels in view are returned; a thread reads the new labels.
         """
         found = found or self.shown()
         limit = float(found.labels.limit if limit is None else limit)
@@ -123,7 +127,7 @@ class ShownLabels:
         return both
 
     def shares(self, line: float) -> dict[str, float]:
-        """Return class -> share in the labels of the line with a given number; {} if the line is not labelled."""
+        """Return a dict: class -> its share of the labels of line number `line`; {} if the line is not labelled."""
         found, position = self.shown(), self.survey.line_at(line)
         if position not in found.labels.stores:
             return {}
@@ -186,7 +190,10 @@ class ShownLabels:
         return self._read_across(found.labels, direction, position, MOST_LINES)
 
     def _read_all(self) -> None:
-        """Read all labelled lines for each section across them that was requested last, and show its labels."""
+        """Show all labels of sections that cross the labelled lines: in each direction, the section requested last.
+
+        `_across` read only some of the labelled lines for such a section; this method reads all of them.
+        """
         for direction, key in list(self._wanted.items()):
             found = self.shown()
             if key[2:] != (found.written, found.plan) or self._all_lines.get(direction, (None,))[0] == key:
@@ -227,11 +234,14 @@ class ShownLabels:
         return parts
 
     def confirmed_numbers(self, direction: int, *, whole: bool = False) -> list[float]:
-        """Return the numbers of the confirmed lines of a direction; `whole` omits partly confirmed lines."""
+        """Return the numbers of the confirmed lines of a direction; if `whole` is True, omit partly confirmed lines."""
         return [] if direction == 2 else confirmed_numbers(self.job, DIRECTIONS[direction], whole=whole)
 
     def confirmed_parts(self, direction: int, position: int) -> tuple[list[list[float]], str]:
-        """Return (left, right, top, bottom) of each confirmed part of a section, and a notice for the page or ""."""
+        """Return (parts, notice): the confirmed parts of a section, and a text for the page or "".
+
+        Each part is (left, right, top, bottom) in coordinates.
+        """
         confirmed = self.shown().labels.confirmed
         across, down = self.survey.sections.frame(direction)
         if not confirmed.parts:
@@ -290,7 +300,9 @@ class ShownLabels:
 
 
 def class_shares(codes: Codes, names: list[str]) -> dict[str, float]:
-    """Return the share of each class among the samples with a code other than 0; uncertain samples are counted too.
+    """Return a dict: class -> its share of the samples whose code is not 0; uncertain samples (255) are among these.
+
+    `names` are the class names of the codes 1, 2, ...
 
     Examples
     --------

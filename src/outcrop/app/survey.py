@@ -28,7 +28,7 @@ class Survey:
 
     @functools.cached_property
     def map(self) -> list[list[float]]:
-        """Map grid in three parts, each [X, Y]: the origin, and the steps per inline and per crossline number.
+        """Map grid as three pairs [X, Y]: the origin, the step per inline number, and the step per crossline number.
 
         The origin is the position of inline 0 and crossline 0. The list is empty if the coordinates are unknown.
         """
@@ -83,14 +83,14 @@ class Survey:
         return self.place_at(at)
 
     def moved(self, place: Place, direction: int, x: float, y: float) -> list[float]:
-        """Return the place reached from a place by moving by x across and y down the section, in its coordinates."""
+        """Move a place by `x` across and `y` down a section, in coordinates of the section; return the new place."""
         at = self.positions(place)
         for i, by in zip(FRAMES[direction], (x, y), strict=True):
             at[i] = self.axes[i].position(self.axes[i].coordinate(place[i]) + by)
         return self.place_at(at)
 
     def reach(self) -> tuple[list[int], list[int]]:
-        """Return the extent of a patch along the three axes: numbers of positions before its centre, and sizes.
+        """Return (positions before the centre, sizes) of a patch: two lists with one number for each axis.
 
         A patch has the size 1 along the axis of its line.
         """
@@ -100,7 +100,7 @@ class Survey:
         return before, size
 
     def crosses(self, place: Place, direction: int, position: int) -> bool:
-        """Return whether the patch around a place has samples on the section of a direction at a position."""
+        """Return whether the patch around a place has samples on a section, given by its direction and position."""
         before, size = self.reach()
         first = self.positions(place)[direction] - before[direction]
         return first <= position < first + size[direction]

@@ -42,7 +42,7 @@ class UnseenPanel(Panel):
         what = hint("Groups of patches that differ from everything you marked.")
         groups = [part for pair in zip(self.titles, self.cards, strict=True) for part in pair]
         return pn.Column(
-            heading("Unlike anything marked"), what, *self.actions, self.note, self.chosen, *groups, **WIDE
+            heading("Patches unlike all exemplars"), what, *self.actions, self.note, self.chosen, *groups, **WIDE
         )
 
     @guarded

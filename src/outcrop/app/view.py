@@ -48,7 +48,7 @@ class View:
         return one
 
     def get(self, name: str, default: Value) -> Value:
-        """Return the choice stored under a name; the default if none is stored, or one of another type."""
+        """Return the choice stored under a name; `default` if no choice is stored, or if it has another type."""
         value = self._chosen.get(name, default)
         same = isinstance(value, (int, float)) if type(default) in (int, float) else isinstance(value, type(default))
         return value if same else default

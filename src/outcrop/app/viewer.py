@@ -217,7 +217,7 @@ class Viewer(Part):
         ----------
         looks, above, others, strip : iterable
             Parts of other panels: controls of the display, parts above the section, parts next to the section, and the
-            strip of lines below.
+            strip of lines below the slider.
         """
         lines = pn.Row(self.direction_buttons, self.number, pn.Column(self.slider, *strip, **WIDE), **WIDE)
         controls = [self.tool_buttons, *self.looks, *looks, self.exaggeration, self.scale]
@@ -296,7 +296,7 @@ class Viewer(Part):
 
     @guarded
     def draw(self, *, new_frame: bool = False, ahead: int = 0) -> None:
-        """Draw the section in view; `new_frame` is True after a change of its direction and on a new page."""
+        """Draw the section in view; `new_frame` is True if its direction changed or if the page is new."""
         if new_frame:
             self.window = None
             self.plot.set_frame(self.direction)
@@ -339,7 +339,10 @@ class Viewer(Part):
         self.plot.show_painted(picture, self.job.classes, self.colours)
 
     def show_boxes(self) -> None:
-        """Draw boxes around the exemplars whose patches cross the section in view, and around its retrieved patches."""
+        """Draw boxes around patches that cross the section in view: exemplars, and retrieved patches of one class.
+
+        This class is `outlined`.
+        """
         palette, search, outlined, line = self.job.palette, self.session.search, self.outlined, self.line
         exemplars = [one for one in self.job.exemplars if one.place is not None]
         here = [one for one in exemplars if self.survey.crosses(one.place, self.direction, self.position)]
@@ -354,7 +357,7 @@ class Viewer(Part):
         self.plot.retrieved.data, self.plot.marked.data = boxes(found), boxes([])
 
     def show_classes(self) -> None:
-        """Update the legend of the classes, with their shares of the labels, and the colours of the brush."""
+        """Update the colours of the brush, and the legend: the classes with their shares of the labels in view."""
         palette, labelling, hidden = self.job.palette, self.labelling, self.hidden
         shares = self._shares_in_view() if self.line is None else labelling.shares(self.line)
         lost = labelling.vanished if self.line is not None and labelling.corrected(self.position) else ()
@@ -382,7 +385,7 @@ class Viewer(Part):
         warn(self.warnings, self.session.advice.section(self.line))
 
     def _shares_in_view(self) -> dict[str, float]:
-        """Return class -> share in the drawn labels, for a section that crosses the labelled lines."""
+        """Return a dict: class -> its share of the labels in view, on a section that crosses the labelled lines."""
         data, names = self.plot.overlay.data, self.plot.figure.tags[0]["classes"]
         if not data["image"]:
             return {}

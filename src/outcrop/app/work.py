@@ -72,7 +72,7 @@ class Work:
                 self.behind = Task(title, self, function)
 
     def cancel(self) -> None:
-        """Cancel the foreground task, or else the background task; finished parts of its result are kept."""
+        """Cancel the foreground task or, if no such task is running, the background task; finished parts are kept."""
         for task in self.alive[:1]:
             task.cancelled = True
 
@@ -129,7 +129,7 @@ class Task:
         self.progress(done)
 
     def stage(self, title: str, done: int = 0, total: int = 0) -> None:
-        """Report the step that the task has reached: its title, and how much of it is done."""
+        """Report the step that the task has reached: its title, and that `done` of its `total` parts are finished."""
         self.title = title
         self.progress(done, total)
 

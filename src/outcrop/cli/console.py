@@ -103,7 +103,8 @@ def answer(as_json: bool, result: Any, show: Callable[..., None] | None = None, 
 def plain(value: Any) -> Any:
     """Convert a value that the json module cannot write to a value that it can.
 
-    A DataFrame becomes a list of rows, with None for NaN; NumPy values become numbers or lists; others become text.
+    A DataFrame becomes a list of rows, with None for NaN. NumPy values become numbers or lists, and any other value
+    becomes text.
     """
     if hasattr(value, "to_dict"):
         return value.astype(object).where(value.notna(), None).to_dict("records")

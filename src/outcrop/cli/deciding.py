@@ -220,7 +220,9 @@ def audit(
     no: Annotated[
         Text, Option(help="Questions to answer with no (the class is wrong): numbers in the picture.")
     ] = None,
-    unknown: Annotated[Text, Option(help="Questions that you cannot answer: numbers in the picture.")] = None,
+    unknown: Annotated[
+        Text, Option(help="Numbers, as shown in the picture, of the questions that you cannot answer, e.g. 3,7.")
+    ] = None,
     really: Annotated[
         Texts,
         Option(

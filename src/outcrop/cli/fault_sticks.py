@@ -167,8 +167,8 @@ def faults(
 def decide_sticks(job: "oc.Job", name: Text, judged: list[Any], extended: list[Any]) -> None:
     """Record verdicts on fault sticks of the class `name`, and extensions of sticks, as one act.
 
-    If one of them is invalid, none is recorded. `judged` holds pairs (verdict, sticks) and `extended` pairs (point,
-    stick); sticks are rows of the table of `sticks_of_class`.
+    `judged` holds pairs (verdict, sticks), and `extended` holds pairs (point, stick); sticks are rows of a table of
+    fault sticks. If a verdict or an extension is invalid, nothing is recorded.
     """
     from outcrop.job.faults import extend_stick, extended_stick, judge_sticks
 
@@ -203,9 +203,9 @@ def parse_extension(text: str) -> tuple[int, tuple[float, ...]]:
 
 
 def chosen_sticks(before: "pd.DataFrame | None", wanted: list[int], output: Path) -> "pd.DataFrame":
-    """Return the sticks with the numbers `wanted` from `before`, the table of sticks of the previous run.
+    """Return the rows of `before`, the sticks of the previous run, whose stick numbers are in `wanted`.
 
-    `before` is None if the previous run wrote no file `output`.
+    `before` is None if no previous run wrote the file `output`; then ValueError is raised.
     """
     if before is None:
         raise ValueError(f"{output} does not exist yet; pick without --accept, --reject and --extend first.")

@@ -150,10 +150,10 @@ def parsed(text: Text, parse: Callable[[str], Any]) -> Any:
 
 
 def chosen_area(before: Mapping[str, tuple[float, float]] | None, given: Mapping[Any, Text]) -> Any:
-    """Return the area to index: axis -> (first, last), or ``auto`` for the whole survey.
+    """Return the area to index as a dict: axis -> (first, last); or ``auto`` for the whole survey.
 
-    `before` is the area of the last run, None for the whole survey. `given` has the text of an option for each axis,
-    such as ``300,400``; the range of the last run is kept if it is None, and removed if it is ``auto``.
+    `before` is the area of the last run, None for the whole survey. `given` is a dict: axis -> text of its option, such
+    as ``300,400``. If the text is None, the range of the last run is kept; if it is ``auto``, the range is removed.
     """
     area: dict[str, Any] = dict(before or {})
     for name, text in given.items():

@@ -20,7 +20,7 @@ USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer may carry its own copy
 
 
 def main() -> NoReturn:
-    """Run the command on the command line; print an error on one line of standard error, and exit with its code.
+    """Run the command that the command line names, and exit; an error is printed on one line of standard error.
 
     The exit code is 0 after success, 2 after an error such as wrong input, and 130 after Ctrl-C.
     """

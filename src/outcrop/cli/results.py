@@ -152,7 +152,8 @@ def bodies(
         bool | None,
         Option(
             "--fuse/--no-fuse",
-            help="Label inlines and crosslines, and add their votes; default: if every line is labelled.",
+            help="Label inlines and crosslines, and sum the votes of both; default: only if all lines of the survey "
+            "are labelled already.",
         ),
     ] = None,
     top: Annotated[
@@ -166,8 +167,8 @@ def bodies(
     """Find the geobodies of a JOB, and write a table, their tops and bases as horizons (csv, IRAP), and a report.
 
     A geobody is a set of connected samples of one class. Labels that are computed line by line vary from line to line,
-    so their geobodies have stripes. To avoid this, --fuse also labels the lines of the other direction and adds the
-    votes of both directions. --fuse is the default if every line is labelled.
+    so their geobodies have stripes. To avoid this, --fuse labels the lines of the other direction too and sums the
+    votes of both directions. --fuse is the default if all lines of the survey are labelled already.
     """
     from outcrop.job.bodies import read_tops, top_misfits, write_bodies
     from outcrop.job.inputs import class_name

@@ -100,7 +100,7 @@ def retrieve(
 
 
 def parse_exemplar(text: str, option: str) -> tuple[str, Any]:
-    """Return the class of an exemplar and its position, or the amplitudes of its picture, from the text of an option.
+    """Parse the text of an option that names an exemplar; return (class, position) or (class, amplitudes of a picture).
 
     `option` is the name of the option, for error messages.
     """
@@ -129,7 +129,7 @@ def exemplar_at(job: "oc.Job", name: str, place: list[float]) -> str:
 
 
 def parse_count(job: "oc.Job", text: Text) -> Any:
-    """Return the value of a --count option: None, ``auto``, a number, or a dict of class -> number or ``auto``.
+    """Return the value of a --count option: None, ``auto``, a number, or a dict: class -> number or ``auto``.
 
     A number that is larger than the number of patches in the index raises ValueError.
     """

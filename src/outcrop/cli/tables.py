@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def sparkline(values: Sequence[float | None], width: int = 48) -> str:
-    """Return numbers as a row of at most `width` bars, followed by their range; a bar is blank where all are None.
+    """Return numbers as a row of at most `width` bars, followed by their range; the bar of None is blank.
 
-    If there are more numbers than bars, each bar shows the mean of neighbouring numbers.
+    If there are more numbers than bars, each bar shows the mean of neighbouring numbers that are not None.
 
     Examples
     --------
@@ -65,7 +65,11 @@ def show_facts(name: str, facts: Mapping[str, Any]) -> None:
 
 
 def show_summary(summary: Mapping[str, Mapping[str, Any]], job: Path, decisions: Mapping[str, int]) -> None:
-    """Print the number of retrieved patches of every class, their similarity, and the numbers of decisions."""
+    """Print a table of the retrieved patches, and the numbers of decisions in the job.
+
+    The table gives for each class the number of patches, the best and the last similarity, and the share of patches
+    that are likely wrong.
+    """
     table = Table("class", "patches", "best", "last", "likely wrong")
     for name, row in summary.items():
         table.add_row(name, *map(str, row.values()))
@@ -122,7 +126,10 @@ def show_scores(scores: Mapping[str, Any]) -> None:
 
 
 def show_gain(gain: Mapping[str, Any]) -> None:
-    """Print the share of training labels that a net reproduces, and the scores of both if expert labels are given."""
+    """Print which share of its training labels a net reproduces.
+
+    If expert labels are given, print the scores of these training labels and of the net's labels too.
+    """
     import pandas as pd
 
     along = "crosslines" if "crosslines" in gain else "inlines"

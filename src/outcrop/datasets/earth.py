@@ -53,8 +53,9 @@ class _Fault(NamedTuple):
 class Earth(NamedTuple):
     """Random structures that all lines of one synthetic survey have in common.
 
-    `log` has the impedance of layers and its lateral variation, `rafts` the displacement and the impedance of the
-    blocks in chaotic bands. The fields from `facies` on are sums of plane waves on the map; see `_waves`.
+    `log` has two rows: the impedance of layers, and its lateral variation. `rafts` has the displacement and the
+    impedance of the blocks in chaotic bands. The fields from `facies` on are sums of plane waves on the map; see
+    `_waves`.
     """
 
     shape: Shape
@@ -104,9 +105,10 @@ def _band(rng: np.random.Generator, top: float, height: float) -> _Band:
 def _structures(
     rng: np.random.Generator, shape: tuple[int, int], levels: int, height: float
 ) -> tuple[list[_Dome], list[_Fault]]:
-    """Draw a salt dome and fault zones next to it in each tile of the map; some tiles of large surveys stay empty.
+    """Draw a salt dome and, next to it, fault zones in each tile of the map; some tiles of large surveys stay empty.
 
-    `levels` is the number of chaotic bands in a trace, and `height` the number of samples from one to the next.
+    A tile has about `_TILE` lines and traces. `levels` is the number of chaotic bands that a trace crosses, and
+    `height` the number of samples from one band to the next.
     """
     tiles = [max(1, round(n / size)) for n, size in zip(shape, _TILE, strict=True)]
     lines, traces = (n / tile for n, tile in zip(shape, tiles, strict=True))
@@ -151,7 +153,7 @@ def _fault_zone(rng: np.random.Generator, line: float, trace: float, sample: flo
 
 
 def _impedance_log(rng: np.random.Generator) -> Array:
-    """Draw a log of the logarithm of impedance by age (depth before deformation), with `FINE` values per sample.
+    """Draw the logarithm of impedance at each age (depth before deformation); it has `FINE` values per sample.
 
     It is constant in each bed. Contrast and bed thickness differ between units of 25 to 70 samples.
     """

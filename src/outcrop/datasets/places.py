@@ -71,7 +71,7 @@ def exemplars(
 
 
 def _patch_means(mask: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[Any]:
-    """Return the mean of a mask over every patch that fits in a section, indexed by the first corner of the patch."""
+    """Return the mean of a mask over each patch that fits in a section, indexed by the patch's first row and column."""
     total = np.pad(np.cumsum(np.cumsum(mask, 0), 1), ((1, 0), (1, 0)))
     a, b = size
     return np.asarray((total[a:, b:] - total[:-a, b:] - total[a:, :-b] + total[:-a, :-b]) / (a * b))

@@ -115,9 +115,10 @@ def _slip(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> 
 
 
 def _bury(earth: Earth, row: int, traces: Array, age: Array, coarse: Array) -> tuple[Array, Array]:
-    """Return a mask of the chaotic bands, and a shift of `age` for all samples; above all unconformities, it is 0.
+    """Return a mask of the chaotic bands, and for every sample a shift of its `age`.
 
-    `age` is the depth in samples that each sample had before deformation.
+    `age` is the depth in samples that each sample had before deformation. The shift is 0 above the shallowest
+    unconformity.
     """
     chaotic, buried = np.zeros(age.shape, bool), np.zeros(age.shape, np.float32)
     swell, tilt = 4 * _relief(earth.fold, -2 * row, 2 * traces), _relief(earth.tilt, row, traces)
@@ -132,7 +133,10 @@ def _bury(earth: Earth, row: int, traces: Array, age: Array, coarse: Array) -> t
 
 
 def _impedance(earth: Earth, age: Array, facies: Array, coarse: Array, *, faulted: Array, chaotic: Array) -> Array:
-    """Return the impedance of all samples from the log at `age`; in chaotic bands, layers are broken into rafts."""
+    """Return the impedance of all samples, read from the impedance log at their `age`.
+
+    In chaotic bands, where `chaotic` is True, layers are broken into rafts: displaced blocks.
+    """
     raft = (8 + 1.5 * np.clip(coarse, -5, 5)).astype(np.int32)
     age += coarse * np.where(chaotic, np.float32(2), np.where(faulted, np.float32(0.9), np.float32(0.3)))
     age += chaotic * (5 * earth.rafts[0])[raft]
@@ -143,7 +147,10 @@ def _impedance(earth: Earth, age: Array, facies: Array, coarse: Array, *, faulte
 
 
 def _texture(row: int, plane: Plane) -> Array:
-    """Return a fine and a coarse random field of unit variance on one line, similar on neighbouring lines."""
+    """Return a fine and a coarse random field of unit variance on one line; neighbouring lines have similar fields.
+
+    They are interpolated between the random fields that ``plane(number)`` returns.
+    """
     first, step = divmod(row, _PLANE)
     f = step / _PLANE
     spline = np.array([(1 - f) ** 3, 3 * f**3 - 6 * f**2 + 4, -3 * f**3 + 3 * f**2 + 3 * f + 1, f**3])
@@ -152,7 +159,10 @@ def _texture(row: int, plane: Plane) -> Array:
 
 
 def texture_plane(earth: Earth, number: int) -> Array:
-    """Draw the fine and the coarse random field of one plane of a survey; `_texture` interpolates lines from planes."""
+    """Draw the fine and the coarse random field of the plane with the given number.
+
+    Planes lie at every `_PLANE`-th line of a survey; `_texture` interpolates the fields of its lines from them.
+    """
     rng = np.random.default_rng([earth.seed, 1, number])
     white = rng.standard_normal((earth.shape[1], earth.shape[2] + 1), dtype=np.float32)
     return np.stack([_smooth(white, 2.0, 2.2), _smooth(white, 3.6, 5.5)])
@@ -184,7 +194,7 @@ def _seismic(earth: Earth, row: int, reflectivity: Array) -> Array:
 
 
 def _add_salt_face(section: Array, salt: Array, slope: Array, coarse: Array) -> None:
-    """Add the reflection of the salt's surface to a section in place; where it is steep, the wavelet is longer."""
+    """Add the reflection of the salt's surface to a section in place; on steep parts, the wavelet is longer."""
     samples = np.arange(section.shape[1], dtype=np.float32)
     near = np.flatnonzero(salt[:, 0] < len(samples) + 6 * _HALF)
     stretch = 1 + 0.2 * slope[near] ** 2
@@ -195,7 +205,10 @@ def _add_salt_face(section: Array, salt: Array, slope: Array, coarse: Array) -> 
 
 @functools.cache
 def _wavelets(n: int) -> Array:
-    """Return the spectra of a shallow (42 Hz) and a deep wavelet (26 Hz), phase 25 degrees, padded to `n` samples."""
+    """Return the spectra of two wavelets, for shallow (42 Hz) and for deep samples (26 Hz), padded to `n` samples.
+
+    Their phase is 25 degrees.
+    """
     time = np.arange(-_HALF, _HALF + 1) * STEP / 1000
     argument = (np.pi * np.array([[42], [26]]) * time) ** 2
     wavelets = np.real(signal.hilbert((1 - 2 * argument) * np.exp(-argument)) * np.exp(-1j * np.deg2rad(25)))

@@ -93,7 +93,8 @@ def write_synthetic(path: str | Path, shape: Shape, *, seed: int = 0, progress: 
 def synthetic_seed(path: str | Path) -> int | None:
     """Return the seed of a file that `write_synthetic` wrote; None for another file or if there is no file.
 
-    The text header of both files contains it: ``Synthetic volume made by Outcrop, shape (120, 200, 256), seed 0``.
+    The text headers of the volume and of its true labels contain the seed:
+    ``Synthetic volume made by Outcrop, shape (120, 200, 256), seed 0``.
     """
     if not os.path.isfile(path):
         return None

@@ -32,16 +32,16 @@ def weak_label_scores(weak: WeakLabels, grid: PatchGrid, truth: xr.DataArray) ->
     weak : WeakLabels
         Retrieved patches.
     grid : PatchGrid
-        Grid of the patches.
+        All patches of the volume, from which these were retrieved.
     truth : DataArray
         True codes on the axes of the volume (a few lines are enough), with ``attrs["classes"]``; 0 and 255 are unknown.
 
     Returns
     -------
     dict
-        Class -> array by rank: 1 if the patch shows the class, 0 if not, NaN if the truth is unknown on most of the
-        patch. A patch shows a structure that fills at least a fifth of the patch, and the background (see
-        `find_background`) if this fills at least four fifths.
+        Class -> array by rank: 1 if the patch shows the class, 0 if not, NaN if the truth is unknown on half of the
+        patch or more. A patch shows a structure if this fills at least a fifth of its known samples, and the background
+        (see `find_background`) if this fills at least four fifths.
     """
     names = list(truth.attrs["classes"])
     background = find_background(names)
@@ -79,10 +79,14 @@ def pixel_scores(labels: Any, truth: Any, classes: Classes = None, *, band: int 
     Returns
     -------
     dict
-        ``PA`` pixel accuracy, ``MA`` mean recall, ``MIU`` mean and ``FWIU`` frequency-weighted intersection over union,
-        ``IU`` intersection over union by class name, ``coverage`` share of pixels with a label, ``confusion`` of shape
-        (n_classes, 1 + n_classes): counts of pixels by true class (rows) and label (columns, unlabelled first), and
-        ``classes``, the names of the rows.
+        - ``PA``: pixel accuracy.
+        - ``MA``: mean recall of the classes.
+        - ``IU``: class name -> intersection over union.
+        - ``MIU``, ``FWIU``: mean of ``IU``, and its mean weighted by the frequency of the classes.
+        - ``coverage``: share of pixels with a label.
+        - ``confusion``: counts of pixels by true class (rows) and label (columns; the first is "no label"), shape
+          (n_classes, 1 + n_classes).
+        - ``classes``: names of the rows of ``confusion``.
 
     Notes
     -----
@@ -123,7 +127,7 @@ def pixel_scores(labels: Any, truth: Any, classes: Classes = None, *, band: int 
 def shared_sections(
     labels: Any, truth: Any, classes: Classes
 ) -> tuple[Iterator[tuple[np.ndarray, np.ndarray]], list[Any]]:
-    """Return an iterator over pairs of sections (labels, truth) with the same codes, and the class names of the codes.
+    """Return (pairs, names): an iterator over pairs of sections (labels, truth), and the class names of their codes.
 
     In both sections of a pair, code i + 1 means the class ``names[i]``, and code 0 a pixel without a class.
     """
@@ -199,5 +203,8 @@ def near_boundary(truth: np.ndarray, band: int) -> Array:
 
 
 def _edge(body: np.ndarray, known: np.ndarray) -> Array:
-    """Return a mask of the pixels of a geobody next to pixels outside it; both must be True in the mask `known`."""
+    """Return a mask of the pixels of a geobody, `body`, that touch a pixel outside it.
+
+    Only pixels in the mask `known` count, both inside and outside the geobody.
+    """
     return body & known & ndimage.binary_dilation(known & ~body)

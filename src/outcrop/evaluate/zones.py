@@ -31,9 +31,11 @@ def boundary_distance(
     Returns
     -------
     dict
-        ``pixels`` (straight distance), ``vertical`` and ``horizontal`` (the components of this distance, times
-        `spacing`), each a pair (median, 95 % quantile), NaN if no section has both boundaries; ``sections``, the number
-        of sections with both boundaries.
+        - ``pixels``: straight distance in pixels.
+        - ``vertical``, ``horizontal``: the components of this distance, times `spacing`.
+        - ``sections``: number of sections with both boundaries.
+
+        Each distance is a pair (median, 95 % quantile), NaN if no section has both boundaries.
 
     Examples
     --------
@@ -95,6 +97,6 @@ def _nearest_steps(edge: np.ndarray, other: np.ndarray) -> Array:
 
 
 def _zone_shares(zones: np.ndarray, cover: np.ndarray) -> np.ndarray:
-    """Return the share of the pixels of each connected zone of the mask `zones` that lie in the mask `cover`."""
+    """Return, for each connected zone of the mask `zones`, the share of its pixels that lie in the mask `cover`."""
     zone, n = ndimage.label(zones, np.ones((3, 3)))
     return ndimage.mean(cover, zone, np.arange(1, n + 1)) if n else np.empty(0)

@@ -88,7 +88,7 @@ def run(
 
 
 def _write(folder: Path, name: str, result: Result, facts: dict[str, Any]) -> None:
-    """Write the table, the figure and facts (remark, run time, version) of one experiment to files with its name."""
+    """Write table, figure and facts (remark, run time, version) of one experiment to files named after it."""
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(folder / f"{name}.csv") as aside:
         result.table.to_csv(aside, index=False, float_format="%.4f")
@@ -100,7 +100,7 @@ def _write(folder: Path, name: str, result: Result, facts: dict[str, Any]) -> No
 
 
 def write_page(folder: Path) -> None:
-    """Write ``index.html`` from the output files of the experiments in a folder."""
+    """Write ``index.html``, a page of all experiments whose output files are in the folder."""
     sections: dict[str, Any] = {"About": TEXTS["page"]}
     for name, title in EXPERIMENTS.items():
         if (folder / f"{name}.json").is_file():
@@ -118,7 +118,11 @@ def write_page(folder: Path) -> None:
 
 
 def deviations(name: str, table: pd.DataFrame) -> list[str]:
-    """Return a sentence for each value of ``expected.toml`` that the table lacks or does not reach within tolerance."""
+    """Return a sentence for each expected value that is missing in the table or differs by more than its tolerance.
+
+    ``expected.toml`` holds the expected values of experiment `name`. Values of a data set that is not in the table are
+    skipped.
+    """
     expected = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))
     out = []
     for entry in expected.get(name, []):

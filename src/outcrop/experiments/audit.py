@@ -1,4 +1,7 @@
-"""Simulated audits on F3 sections: how often the confidence intervals contain the truth, their width and error."""
+"""Simulated audits on F3 sections: how wide the confidence intervals are, and how often they contain the truth.
+
+An audit estimates the share of right patches among retrieved patches; the true share follows from expert labels.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -12,14 +15,14 @@ from outcrop.experiments.f3 import COUNT, SHOWN, SIZE, labelled_sections, right_
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class
 
 DRAWS, AUDITS = 20, 10  # number of random sets of exemplars; audits of the patches that each set retrieves
-CLICKS = (15, 30, 60)
+CLICKS = (15, 30, 60)  # numbers of judged patches of an audit
 
 
 class Retrieved(NamedTuple):
-    """Retrieved patches on expert-labelled sections, in groups of similar patches of one class.
+    """Retrieved patches on expert-labelled sections, divided into groups of similar patches of one class.
 
-    ``groups``, ``classes``, ``weights`` and ``right`` have one entry for each patch: the number of its group, its
-    class, its estimated probability of being right, and whether it is right.
+    The arrays have one entry for each patch: ``groups`` is the number of its group, ``classes`` its class, ``weights``
+    its estimated probability of being right, and ``right`` is True if it is right.
     """
 
     groups: np.ndarray
@@ -65,8 +68,8 @@ def audited(known: Retrieved, clicks: int, seed: int) -> Iterator[dict[str, Any]
     """Simulate one audit; yield a row for all classes together and a row for each class.
 
     `clicks` is the number of judged patches. In a row, ``holds`` is True if the interval contains the true share of
-    right patches, and ``half`` is half the width of the interval. ``error`` is the error of the share that the audit
-    estimates; ``estimated`` is the error of the mean weight of the patches, an estimate without an audit.
+    right patches, and ``half`` is half the width of the interval. ``error`` is the error of the audit's estimate of
+    this share. ``estimated`` is the error of an estimate without an audit: the mean weight of the patches.
     """
     sizes = np.bincount(known.groups, minlength=len(known.owners))
     asked = draw_order(known.groups, clicks, seed=seed)
@@ -81,7 +84,10 @@ def audited(known: Retrieved, clicks: int, seed: int) -> Iterator[dict[str, Any]
 
 
 def draw(each: pd.DataFrame) -> Any:
-    """Plot the audit's share of right patches against the true share, one colour per number of judged patches."""
+    """Plot the share of right patches that each audit estimates against the true share.
+
+    Each number of judged patches has its own colour.
+    """
     ax = oc.plots.new_axes(figsize=(5.5, 5))
     for clicks, some in each[each["of"] == "all classes"].groupby("clicks"):
         ax.plot(some["truth"], some["share"], ".", alpha=0.6, label=f"{clicks} clicks")

@@ -49,7 +49,10 @@ def run(data: Data, *, quick: bool = False, device: Device = None, folder: Data 
 
 
 def measured(folder: str | Path, quick: bool) -> dict[str, pd.DataFrame]:
-    """Return the tables of the experiments in a folder, by name; if `quick`, of quick runs only, else of full runs."""
+    """Return a dict: name of an experiment -> its table, for each experiment with output files in a folder.
+
+    If `quick` is True, only tables of quick runs are returned, else only tables of full runs.
+    """
     facts = {path: path.with_suffix(".json") for path in sorted(Path(folder).glob("*.csv"))}
     return {
         table.stem: pd.read_csv(table)
@@ -59,23 +62,24 @@ def measured(folder: str | Path, quick: bool) -> dict[str, pd.DataFrame]:
 
 
 def verdict(claim: str, held: bool, number: float, what: str) -> dict[str, Any]:
-    """Return the row of one claim in the table; if `number` is NaN, the claim was not tested.
+    """Return one claim as a row of the table of claims.
 
-    `what` states in words what the number is, and which values confirm the claim.
+    `number` is the measured value; if it is NaN, the claim was not tested. `what` states in words what the number is,
+    and which values confirm the claim.
     """
     answer = ("yes" if held else "no") if np.isfinite(number) else OPEN
     return {"claim": claim, "held": answer, "number": float(number), "what the number is": what}
 
 
 def landmass(data: Data, quick: bool) -> tuple[str, Patches] | None:
-    """Return name and patches of LANDMASS-2, or of LANDMASS-1 if only this is available; None if neither is."""
+    """Return (name, patches) of LANDMASS-2, or of LANDMASS-1 if LANDMASS-2 is missing; None if both are missing."""
     sets = patch_sets(data, quick)[0]
     names = [name for name in sets if name.startswith("LANDMASS") and "own range" not in name]
     return (max(names), sets[max(names)]) if names else None
 
 
 def retrieval_claims(data: Data, quick: bool, device: Device) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the claims about retrieval of single classes, which are tested on LANDMASS."""
+    """Yield a row for each claim about the retrieval of one class; these claims are tested on LANDMASS."""
     lowest = gap = np.nan
     found = landmass(data, quick)
     if found:
@@ -92,9 +96,9 @@ def retrieval_claims(data: Data, quick: bool, device: Device) -> Iterator[dict[s
 
 
 def mapping_claims(tables: dict[str, pd.DataFrame], gpu: float) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the claims that the tables of other experiments decide.
+    """Yield a row for each claim that is tested with the results of other experiments.
 
-    `tables` holds these tables by name, and `gpu` is the time in s of one fit on a GPU.
+    `tables` is a dict: name of an experiment -> its table. `gpu` is the time in s of one fit on a GPU.
     """
 
     def number(experiment: str, measure: Callable[[pd.DataFrame], float]) -> float:
@@ -132,14 +136,20 @@ def mapping_claims(tables: dict[str, pd.DataFrame], gpu: float) -> Iterator[dict
 
 
 def gpu_seconds(folder: Data) -> float:
-    """Return the seconds of one fit on a GPU, from the output of ``benchmarks/robustness.py``; NaN if unknown."""
+    """Return the time in s of one fit on a GPU; NaN if it is not known.
+
+    It is read from ``robustness.json`` in the folder, which ``benchmarks/robustness.py`` writes.
+    """
     path = Path(folder or ".") / "robustness.json"
     found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return float(found.get("fit seconds", np.nan)) if found.get("device", "cpu") != "cpu" else np.nan
 
 
 def smallest_lead(table: pd.DataFrame) -> float:
-    """Return the smallest lead, over the four scores, of the paper's measure over the best other measure."""
+    """Return the smallest lead of the paper's measure over the best other measure among the four scores.
+
+    Only the data set with the most images counts.
+    """
     largest = table.loc[table["images"].idxmax(), "data"]
     rows = table[(table["data"] == largest) & table["measure"].isin(PAPER)].set_index("measure")
     scores = rows[["RA", "MAP", "AUC row", "RI"]]
@@ -147,19 +157,29 @@ def smallest_lead(table: pd.DataFrame) -> float:
 
 
 def robustness_gain(table: pd.DataFrame, axis: str) -> float:
-    """Return the mean relative performance at the largest value of a parameter minus that at the smallest value."""
+    """Return how much higher the mean relative performance is at the largest value of a parameter than at the smallest.
+
+    `axis` is the column of the parameter. For relative performance, see `robustness.relative_performance`.
+    """
     mean = table[table["wrong labels"] > 0].groupby(axis)["relative performance"].mean()
     return float(mean.loc[mean.index.max()] - mean.loc[mean.index.min()])
 
 
 def difference(table: pd.DataFrame, column: str, more: str, less: str) -> float:
-    """Return the mean of a column over the classes for formulation `more` minus the mean for formulation `less`."""
+    """Return how much larger the mean of a column over all classes is for formulation `more` than for `less`.
+
+    A formulation is a variant of the factorisation; see `outcrop.experiments.comparison`.
+    """
     mean = table.groupby("formulation", sort=False)[column].mean()
     return float(mean[more] - mean[less])
 
 
 def gain_over_painting(table: pd.DataFrame) -> float:
-    """Return the mean IU of the authors' labels minus that of one class per whole patch; NaN if not scored."""
+    """Return the mean IU of the authors' released labels minus the mean IU of patches painted whole.
+
+    In a patch painted whole, every pixel has the class of the patch. Both are scored on patches that lie on the
+    expert's lines; the result is NaN if they are not scored.
+    """
     scores = table[table["inline"] == "all"].set_index("mapper")["MIU"]
     where = "patches on the expert's lines"
     return float(scores.get(f"authors' labels, {where}", np.nan) - scores.get(f"painted whole, {where}", np.nan))
@@ -168,9 +188,10 @@ def gain_over_painting(table: pd.DataFrame) -> float:
 def choice_claims(
     data: Data, device: Device, *, per_class: int, atoms: int, iterations: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the claims that choices of the mapping, such as its sparsity, matter.
+    """Yield a row for each claim that an option of the mapping, such as its sparsity, matters.
 
-    A choice matters if changing it changes more labels than another seed does.
+    An option matters if changing it changes more labels than another seed does. The last row is that of
+    `kept_sparsity`.
     """
     dataset, patches = training_set(data, per_class=per_class, device=device)
     classes = dataset["weak"].values
@@ -217,7 +238,7 @@ def kept_sparsity(patches: Any, classes: np.ndarray, atoms: int, iterations: int
 
 
 def reach(data: Data, quick: bool, *, per_class: int, atoms: int, iterations: int) -> dict[str, Any]:
-    """Return the row of the claim that the mapping works for other classes, tested with the horizons of LANDMASS."""
+    """Return the row of the claim that the mapping works for other classes; it is tested on the classes of LANDMASS."""
     lead, found = np.nan, landmass(data, quick)
     if found:
         patches = found[1]
@@ -235,7 +256,7 @@ def reach(data: Data, quick: bool, *, per_class: int, atoms: int, iterations: in
 
 
 def draw(table: pd.DataFrame) -> Any:
-    """Draw the table of claims with one claim per row, and whether it holds in colour."""
+    """Draw the table of claims, one claim per row; the colour of an answer shows whether the claim holds."""
     ax = oc.plots.new_axes(figsize=(14, 0.36 * len(table) + 0.6))
     colour = {"yes": "tab:green", "no": "tab:red", OPEN: "tab:grey"}
     for i, row in table.iterrows():

@@ -27,9 +27,10 @@ REACHES = {"on": 0, "within 5 lines of": 5}  # largest distance in lines between
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Label the paper's patches with four formulations of the factorisation and two other update rules.
+    """Label the paper's patches with four formulations of the factorisation and with two other update rules.
 
-    The four formulations start from k-means atoms. These labels, and the labels that the authors released, are scored.
+    A formulation has sparse atoms, orthogonal coefficients, both or neither; all start from k-means atoms. The labels
+    are scored, together with the labels that the authors released.
     """
     dataset, patches = training_set(data, per_class=10 if quick else None, device=device)
     classes = dataset["weak"].values
@@ -46,7 +47,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
         labels[name] = found
         parts = shares(found, classes, names).assign(band=bands(found, classes, names), formulation=name)
         like = oc.pixel_scores(coded(found, released, names), released)
-        parts["IU with the release"] = [like["IU"][name] for name in parts["class"]]
+        parts["IU with the authors' released labels"] = [like["IU"][name] for name in parts["class"]]
         parts["as released"] = float((found == released.values).mean())
         for where, (near, true) in expert.items():
             scores = oc.pixel_scores(coded(found[near], true, names), true) if len(near) else {}
@@ -65,12 +66,12 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def bands(labels: np.ndarray, classes: npt.ArrayLike, names: Any) -> list[float]:
-    """Return, for each class, how strongly certainly wrong labels gather in the middle rows of its patches.
+    """Return, for each class, how strongly wrong labels gather in the middle rows of its patches.
 
-    A label is certainly wrong if it is neither the class of the patch nor `other`. The value is the share of such
-    labels in the middle third of the rows, divided by their share in all rows. A value above 1 means that they gather
-    in a horizontal band through the middle, as the paper reports without orthogonality. It is NaN for a class without
-    such labels.
+    Only labels that are certainly wrong count: they are neither the class of the patch nor `other`. The value is their
+    share in the middle third of the rows, divided by their share in all rows. A value above 1 means that they gather in
+    a horizontal band through the middle, as the paper reports for labels without orthogonality. The value is NaN for a
+    class without such labels.
     """
     out = []
     classes = np.asarray(classes)
@@ -84,7 +85,9 @@ def bands(labels: np.ndarray, classes: npt.ArrayLike, names: Any) -> list[float]
 
 
 def expert_patches(dataset: xr.Dataset, truth: xr.DataArray, *, reach: int) -> tuple[np.ndarray, Any]:
-    """Return the patches near an expert-labelled line, and the expert's labels on this line at the patches' positions.
+    """Return the patches near expert-labelled lines, and for each patch the expert's labels at its position.
+
+    The labels are those of the nearest expert-labelled line.
 
     Parameters
     ----------
@@ -100,6 +103,7 @@ def expert_patches(dataset: xr.Dataset, truth: xr.DataArray, *, reach: int) -> t
     rows : int array, shape (n,)
         Positions of the patches in the data set.
     labels : DataArray, dims (patch, row, column), with ``attrs["classes"]``
+        None if the patches have no positions, or no line has expert labels.
     """
     if "inline" not in dataset.coords or not truth.sizes["inline"]:
         return np.empty(0, int), None
@@ -115,5 +119,5 @@ def expert_patches(dataset: xr.Dataset, truth: xr.DataArray, *, reach: int) -> t
 
 
 def coded(labels: np.ndarray, like: xr.DataArray, names: Sequence[str]) -> xr.DataArray:
-    """Return label codes as an array with the axes of `like` and the given class names."""
+    """Return label codes as a DataArray with the axes of `like`; code i + 1 is the class ``names[i]``."""
     return like.copy(data=labels).assign_attrs(classes=[str(name) for name in names])

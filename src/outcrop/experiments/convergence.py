@@ -1,4 +1,7 @@
-"""The objective of the factorisation over 200 iterations, and its parts that atom and coefficient updates lower."""
+"""The objective of the factorisation over 200 iterations, and its two parts.
+
+Updates of the atoms lower one part, and updates of the coefficients lower the other.
+"""
 
 import time
 

@@ -9,7 +9,10 @@ import outcrop as oc
 
 
 def bars(table: pd.DataFrame, label: str, *, figsize: tuple[float, float], **options: Any) -> Any:
-    """Return a figure with a group of horizontal bars for each row of a table; each group has one bar per column."""
+    """Return a figure with a group of horizontal bars for each row of a table; each group has one bar per column.
+
+    `label` is the text below the horizontal axis; `options` are passed to ``barh``.
+    """
     ax = oc.plots.new_axes(figsize=figsize)
     height = 0.8 / table.shape[1]
     for i, column in enumerate(table):

@@ -44,7 +44,8 @@ def training_set(data: Data, *, per_class: int | None = None, device: Device = N
     data : path or None
         As in `datasets.seg2017_patches`.
     per_class : int, optional
-        Number of patches of every class to return, first the patches shown in the paper; all patches by default.
+        Number of patches of every class to return; patches shown in the paper's last figure are preferred. By default
+        all patches are returned.
     device : str, optional
         A torch device, for instance ``cuda``, on which the patches are returned; by default they are a NumPy array.
     """
@@ -67,9 +68,9 @@ def on_device(patches: np.ndarray, device: Device) -> Array:
 
 
 def draw(dataset: xr.Dataset, labels: dict[str, np.ndarray], classes: Any, *, every: int) -> Any:
-    """Draw labels over the patches that the paper shows, or over every Nth of these patches (`every`).
+    """Draw labels over the patches that the paper shows; if `every` is n, over every n-th of these patches.
 
-    `labels` is a dict from the title of a column to the labels of all patches; `classes` are the names of the codes.
+    `labels` is a dict: title of a column -> labels of all patches. `classes` are the names of the codes.
     """
     missing = sorted(set(SHOWN) - set(dataset["patch"].values.tolist()))
     if missing:
@@ -85,7 +86,7 @@ def draw(dataset: xr.Dataset, labels: dict[str, np.ndarray], classes: Any, *, ev
 
 
 def shares(labels: np.ndarray, classes: npt.ArrayLike, names: npt.ArrayLike) -> pd.DataFrame:
-    """Return the shares of right, other, foreign and uncertain pixels in the patches of every class, and speckle.
+    """Return a table of how the pixels in the patches of each class are labelled.
 
     Parameters
     ----------
@@ -93,14 +94,14 @@ def shares(labels: np.ndarray, classes: npt.ArrayLike, names: npt.ArrayLike) -> 
     classes : sequence of str, length n_patches
         Class of each patch.
     names : sequence of str
-        Names of the labels 1, 2, ...
+        Class names of the codes 1, 2, ...
 
     Returns
     -------
     DataFrame
-        A row for each class, with the shares of pixels labelled as `its class`, as `other`, as a `foreign` class
-        (neither of the two, so certainly wrong) and as `uncertain`. `speckle` is the share of vertically neighbouring
-        pixels whose labels differ.
+        A row for each class. Four columns are shares of pixels: labelled as `its class`, as `other`, as a `foreign`
+        class (neither of the two, so certainly wrong), and `uncertain`. `speckle` is the share of vertically
+        neighbouring pixels whose labels differ.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""The paper's exemplars (one of `chaotic` and `fault`, two of `other` and `salt dome`) and the patches they find."""
+"""The paper's six exemplars, and the patches that they retrieve.
+
+The classes `chaotic` and `fault` have one exemplar each, `other` and `salt dome` have two each.
+"""
 
 from typing import Any
 
@@ -46,7 +49,11 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def published(data: Data, quick: bool) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Return the published patches, their classes, and for each exemplar the rows of the patches that it retrieved."""
+    """Return (images, classes, runs) of the patches that the authors published.
+
+    `runs` is a dict: name of an exemplar -> rows of the patches that it retrieved. If `quick` is True, only every 20th
+    patch is returned.
+    """
     patches = oc.datasets.seg2017_patches(data)
     numbers = patches["patch"].values - 1
     rows = np.flatnonzero(numbers % (20 if quick else 1) == 0)
@@ -60,7 +67,10 @@ def published(data: Data, quick: bool) -> tuple[np.ndarray, np.ndarray, dict[str
 
 
 def centres(S: np.ndarray, runs: dict[str, np.ndarray]) -> list[int]:
-    """Return, for each run (patches that one exemplar retrieved), the row of the patch most similar to the others."""
+    """Return, for each run, the row of the patch that is most similar to the other patches of the run.
+
+    A run holds the patches that one exemplar retrieved. `S` holds the similarities of all pairs of patches.
+    """
     return [members[S[np.ix_(members, members)].sum(1).argmax()] for members in runs.values()]
 
 

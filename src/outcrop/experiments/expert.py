@@ -1,8 +1,8 @@
 """Scores of the labels of every mapper against an expert's labels of F3 sections, with two kinds of supervision.
 
 With the supervision ``patches``, mappers learn from the 2000 patches of the paper, each with one class. With
-``exemplars``, they learn from at most two positions per class on one line, in an `oc.Job` with default options, as for
-a user. Expert labels are used for scoring only.
+``exemplars``, they learn from at most two positions per class on one line, in a job with default options, as users
+work. Expert labels are used for scoring only.
 """
 
 import tempfile
@@ -73,8 +73,9 @@ def run(
 ) -> Result:
     """Score mappers against the expert's labels with each kind of supervision, and add reference scores.
 
-    A full run also scores mappers trained on patches far from the scored line, and on random exemplars. `mappings` and
-    `supervision` restrict the run to the given names; None means all. `seeds` is the number of seeds of each mapper.
+    A full run also scores mappers that learn from patches far from the scored line, or from random exemplars.
+    `mappings` and `supervision` restrict the run to the given names; None means all. Each mapper is fitted with as many
+    seeds as `seeds` states.
     """
     chosen = check_choices(supervision, SUPERVISIONS)
     kinds = [kind for kind in (SUPERVISIONS if quick else RUNS) if kind.split(",")[0] in chosen]
@@ -158,7 +159,7 @@ class F3Data:
         self.folder, self.quick = Path(folder), quick
 
     def patches(self, apart: int | None = None) -> list[list[Task]]:
-        """Return one run with the paper's patches, as a list of tasks.
+        """Return a list with one run: a list of tasks, in which mappers learn from the paper's patches.
 
         If `apart` is None, a single task has all patches and all scored lines. Otherwise each scored line has a task
         with the patches that are at least `apart` lines away from it.
@@ -176,9 +177,11 @@ class F3Data:
         return self.dataset["inline"].values.astype(int)
 
     def jobs(self, seed: int | None = None) -> list[list[JobTask]]:
-        """Return a run for each line of exemplars, with one task: the exemplars, and all other lines to score.
+        """Return a list of runs, one for each line in `EXEMPLAR_LINES`; each run is a list with one task.
 
-        If `seed` is None, the exemplars are those chosen by eye, else they are drawn at random with this seed.
+        A job learns from exemplars on this line, and its labels are scored on the other expert lines. If `seed` is
+        None, the exemplars are those chosen by eye, else they are drawn at random with this seed. A line is left out if
+        no other line has expert labels. It is also left out if exemplars are drawn and it has no expert labels.
         """
         runs = []
         for line in EXEMPLAR_LINES:
@@ -228,7 +231,7 @@ def score(
     device : str, optional
         A torch device.
     progress : callable, optional
-        Called as ``progress(what, done, total)`` after every fit, with the number of fitted mappers.
+        Called as ``progress(what, done, total)`` after every fit; ``done`` counts fitted mappers, ``total`` is 0.
     """
     out, count = [], 0
     for name in check_choices(mappings, NAMES):
@@ -258,7 +261,11 @@ def fresh(name: str, seed: int, quick: bool) -> Any:
 
 
 def label(survey: F3Data, task: Task, mapper: Any, device: Device = None) -> list[xr.Dataset]:
-    """Fit a mapper to a task and return the labels of each line, with the seconds of fit and labelling in ``attrs``."""
+    """Fit a mapper to a task, and return the labels of each line of the task.
+
+    The attribute ``seconds`` of the labels is the time of the fit and of labelling the line. In the attribute
+    ``share``, the time of the fit is divided by the number of lines.
+    """
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")
@@ -275,7 +282,7 @@ def label(survey: F3Data, task: Task, mapper: Any, device: Device = None) -> lis
 
 
 def label_by_job(survey: F3Data, task: JobTask, name: str, seed: int, device: Device) -> list[xr.Dataset]:
-    """Return the labels of each line of a task, made by a job with default options from the exemplars only."""
+    """Return the labels that a job with default options and the mapping `name` makes for each line of a task."""
     begin = time.perf_counter()
     folder, options = survey.folder / "default.outcrop", {"mapping": name, "device": device}
     labels = job_labels(survey.clean, task.places, folder, lines=task.lines, seed=seed, quick=survey.quick, **options)
@@ -287,7 +294,11 @@ def label_by_job(survey: F3Data, task: JobTask, name: str, seed: int, device: De
 def job_labels(
     volume: xr.DataArray, places: Places, folder: Path, *, quick: bool, lines: list[int] | None = None, **options: Any
 ) -> xr.Dataset:
-    """Add exemplars to a job, label with the options of `Job.label`, remove the exemplars and return the labels."""
+    """Return the labels that a job makes from exemplars; the exemplars are removed from the job afterwards.
+
+    `places` is a dict: class -> positions of its exemplars. `lines` are the inlines to label, by default all. `options`
+    are those of `Job.label`.
+    """
     with oc.Job(folder, volume=volume) as job, small_mappers(quick):
         if quick:
             choose_options(job, index=IndexOptions(step=66))
@@ -299,14 +310,17 @@ def job_labels(
 
 
 def add_exemplars(job: oc.Job, places: Places) -> None:
-    """Add all exemplars to a job."""
+    """Add the exemplars in `places` (class -> positions) to a job."""
     for name, some in places.items():
         for place in some:
             job.add_exemplar(name, place)
 
 
 def small_mappers(quick: bool) -> AbstractContextManager[Any]:
-    """Return a context manager; if `quick`, it replaces all mappers in `outcrop.MAPPERS` by small mappers."""
+    """Return a context manager that replaces all mappers in `outcrop.MAPPERS` by small ones if `quick` is True.
+
+    Small mappers have few atoms and iterations.
+    """
     small = {name: partial(clone, fresh(name, 0, quick)) for name in oc.MAPPERS} if quick else {}
     return mock.patch.dict(oc.MAPPERS, small)
 
@@ -327,7 +341,7 @@ def against_expert(survey: F3Data, found: list[xr.Dataset]) -> list[dict[str, An
 
 
 def answers(survey: F3Data, labels: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Return confidence and correctness of all pixels that both the mapper and the expert labelled, as two arrays."""
+    """Return (confidence, whether the label is right), for all pixels that both mapper and expert labelled."""
     truth = survey.truth.sel(inline=labels["inline"], time=labels["time"])
     known = labelled(labels["label"].values) & labelled(truth.values)
     found, true = (np.array(["", *one.attrs["classes"]]) for one in (labels, truth))
@@ -350,9 +364,10 @@ def means(table: pd.DataFrame, *, several: bool) -> pd.DataFrame:
 
 
 def draws(tables: list[pd.DataFrame]) -> list[pd.DataFrame]:
-    """Return two tables of scores of random draws of exemplars: the mean over the draws, and the worst draw.
+    """Return two tables of scores: each mapper's mean over random draws of exemplars, and each mapper's worst draw.
 
-    `tables` holds one table for each draw. ``MIU_sd`` is the standard deviation of mean IU over the draws.
+    `tables` holds one table of scores for each draw; without tables, an empty list is returned. ``MIU_sd`` is the
+    standard deviation of mean IU over the draws.
     """
     if not tables:
         return []

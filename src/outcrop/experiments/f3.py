@@ -16,7 +16,7 @@ from outcrop.retrieval.index import Index
 
 BELOW_CAPTION = 212.0  # ms; the pictures contain a caption above this time
 COUNT, STEP, SIZE = 200, 22, 99  # number of retrieved patches per class, their step and size
-SHOWN, PURE = 0.2, 0.8  # smallest share of a class in a patch that shows the class: structures, `other`
+SHOWN, PURE = 0.2, 0.8  # smallest share of a class in a patch that shows it: of a structure, of `other`
 
 Places = dict[str, list[tuple[float, float, float]]]  # class -> exemplars: inline, crossline, time
 

@@ -78,8 +78,9 @@ def run(
 ) -> Result:
     """Simulate strokes on one line of each test case with each method, and score the labels.
 
-    `only` restricts the run to the named test cases, `methods` to names in `METHODS`; None means all. A quick run takes
-    ten seconds, a full run about two hours on two cores.
+    `only` restricts the run to the named test cases, `methods` to names in `METHODS`; None means all. `seeds` is the
+    number of seeds with which each test case is repeated: by default 3, or 1 in a quick run. A quick run takes ten
+    seconds, a full run about two hours on two cores.
     """
     chosen = check_choices(methods, METHODS)
     if not any(METHODS[method][0] for method in chosen):
@@ -222,7 +223,7 @@ def places_on(job: oc.Job, line: int, spots: list[Any]) -> list[tuple[float, flo
 def largest_error(labels: np.ndarray, truth: np.ndarray, painted: np.ndarray) -> tuple[np.ndarray | None, int]:
     """Return a mask of the largest connected, wrongly labelled region of one true class, and the code of the class.
 
-    Painted pixels are left out. If no other label is wrong, the mask is None.
+    Painted pixels are left out. If all other pixels are right, the mask is None.
     """
     best: tuple[int, np.ndarray | None, int] = (0, None, 0)
     for code in np.unique(truth[truth > 0]):
@@ -235,7 +236,7 @@ def largest_error(labels: np.ndarray, truth: np.ndarray, painted: np.ndarray) ->
 
 
 def depths(region: np.ndarray) -> np.ndarray:
-    """Return the distance in pixels of every pixel of a region to the edge of the region or of the section."""
+    """Return, for every pixel of a region, the distance in pixels to the edge of the region or of the section."""
     return np.asarray(distance_transform_edt(np.pad(region, 1)))[1:-1, 1:-1]
 
 
@@ -271,7 +272,10 @@ def line_along(region: np.ndarray, code: int, longest: int = 30) -> Stroke:
 
 
 def noisy(stroke: Stroke, rng: np.random.Generator, codes: list[int]) -> Stroke:
-    """Return the stroke of a careless interpreter: displaced by a few pixels, sometimes with a wrong class."""
+    """Return the stroke of a careless interpreter: displaced by a few pixels, sometimes with a wrong class.
+
+    `codes` are the codes of all classes.
+    """
     off = rng.normal(0, JITTER, 2)
     code = stroke.code
     if rng.random() < WRONG:

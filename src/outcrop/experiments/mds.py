@@ -34,7 +34,10 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def draw(ax: Any, plane: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Draw patches in the plane by class, with k-means regions; return a mask of patches in another class's cluster."""
+    """Draw patches in the plane, coloured by class, and their k-means clusters; return a mask of wrong patches.
+
+    A patch is wrong if the most frequent class of its cluster is another class.
+    """
     names = sorted(set(classes))
     palette = oc.plots.colours(names) | {"horizon": oc.plots.COLOURS["other"]}
     clusters = KMeans(len(names), n_init=20, random_state=0).fit(plane)

@@ -46,7 +46,11 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
-    """Yield the retrieval accuracy of each measure and of their mean on unchanged patches, then on changed patches."""
+    """Yield a row of retrieval accuracies for the unchanged patches, and one for each change of `changes`.
+
+    A row has the accuracy of each similarity matrix of `similarities`. If the patches have positions, a further row for
+    unchanged patches ignores nearby patches; see `accuracy_apart`.
+    """
     dataset = oc.datasets.seg2017_patches(data)
     rng = np.random.default_rng(0)
     names = dataset["weak"].values.astype(str)
@@ -65,7 +69,10 @@ def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
 
 
 def changes(patches: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return, by name, the patches unchanged, and with other gain, polarity, sampling or phase, and with noise."""
+    """Return a dict: name of a change -> changed patches; the first entry holds the unchanged patches.
+
+    The changes are another gain, polarity, sampling or phase, and added noise.
+    """
     odd = (np.arange(len(patches)) % 2 == 1)[:, None, None]
     gains = 2 ** rng.uniform(-1, 1, len(patches))[:, None, None]
     signal = patches - 0.5
@@ -92,7 +99,7 @@ def coarser(patches: np.ndarray) -> np.ndarray:
 
 
 def similarities(patches: np.ndarray) -> dict[str, np.ndarray]:
-    """Return by name the similarity matrix of each measure, of the mean of the measures and of the graph ranking."""
+    """Return a dict: name -> similarity matrix, for each measure, the mean of the measures, and the graph ranking."""
     found = {}
     for name in INDEXED:
         measure = oc.MEASURES[name]()
@@ -106,12 +113,16 @@ def similarities(patches: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def accuracies(found: dict[str, np.ndarray], classes: np.ndarray) -> dict[str, float]:
-    """Return by name the retrieval accuracy (RA) of every similarity matrix."""
+    """Return a dict: name of a similarity matrix -> its retrieval accuracy (RA)."""
     return {measure: oc.retrieval_scores(S, classes)["RA"] for measure, S in found.items()}
 
 
 def accuracy_apart(S: np.ndarray, classes: np.ndarray, places: np.ndarray) -> float:
-    """Return the retrieval accuracy, ignoring patches within 250 m (ten lines) at the query's crossline and sample."""
+    """Return the retrieval accuracy (RA) without patches at nearly the same position as the query.
+
+    Patches at the crossline and sample of the query are ignored on lines within 250 m (ten lines). `places` holds
+    inline, crossline and sample of each patch.
+    """
     found = []
     for row, (line, *place) in enumerate(places.tolist()):
         near = (places[:, 1:] == place).all(axis=1) & (USUAL * np.abs(places[:, 0] - line) <= NEAR)
@@ -122,7 +133,7 @@ def accuracy_apart(S: np.ndarray, classes: np.ndarray, places: np.ndarray) -> fl
 
 
 def landmass_patches(data: Data) -> Iterator[dict[str, Any]]:
-    """Yield the retrieval accuracy on LANDMASS-1, if it is in the data folder."""
+    """Yield a row of retrieval accuracies on LANDMASS-1, if this data set is in the data folder."""
     folder = Path(data or os.environ.get("OUTCROP_DATA", ".")) / "landmass1"
     if folder.is_dir():
         dataset = oc.datasets.landmass(folder, scaling="range")
@@ -147,10 +158,16 @@ def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:
 
 
 def one_draw(index: Index, exemplars: Places, truth: xr.DataArray, shown: np.ndarray, ranking: str) -> dict[str, float]:
-    """Retrieve with one exemplar per class, simulate verdicts, and return purity and share of the area covered.
+    """Retrieve patches with one exemplar per class, simulate verdicts, and return a dict: name of a number -> number.
 
-    Purity is the share of retrieved patches that show their class. It is returned after 0, 5 and 20 verdicts per class,
-    for the worst class, and without patches that overlap an exemplar.
+    The numbers are purities (shares of retrieved patches that show their class):
+
+    * after 0, 5 and 20 verdicts per class, as the mean over the classes and for faults alone;
+    * of the worst class, before any verdict;
+    * before any verdict, without patches that overlap an exemplar; see `apart`.
+
+    The other numbers are the share of the true area of a class that its retrieved patches cover: the mean over the
+    classes, and the lowest of them.
     """
     names = list(truth.attrs["classes"])
 
@@ -181,9 +198,10 @@ def one_draw(index: Index, exemplars: Places, truth: xr.DataArray, shown: np.nda
 
 
 def answers(weak: oc.WeakLabels, right: np.ndarray) -> tuple[list[int], list[int]]:
-    """Judge five patches per class; return the positions of accepted and of rejected patches in `weak`.
+    """Judge five patches per class, and return two lists of positions in `weak`: of accepted and of rejected patches.
 
-    The most informative patches are judged first, then evenly spaced patches.
+    `right` is 1 for a right patch, 0 for a wrong one, and NaN if unknown. The most informative patches are judged
+    first, then patches evenly spaced by rank.
     """
     judged = [row for given in (weak.accepted, weak.rejected) for rows in given.values() for row in rows]
     open_ = np.isfinite(right) & ~np.isin(weak.rows, judged)

@@ -15,7 +15,7 @@ RANKS = (1, 10, 50, 100, 250)
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
     """Compute P@M, the precision of the paper's measure among the first M retrieved patches.
 
-    It is computed for all classes, each class, and each of the two kinds of `other` patches.
+    It is computed for all classes together, for each class, and for each of the two kinds of `other` patches.
     """
     sets = shown_sets(data, quick)
     figure = oc.plots.new_figure(figsize=(6.5 * len(sets), 4.8), layout="constrained")
@@ -33,10 +33,11 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def curves(S: np.ndarray, patches: Patches) -> dict[str, tuple[float, np.ndarray]]:
-    """Return (retrieval accuracy, precision curve) by name, for all classes, each class and each kind of a class.
+    """Return a dict: name -> (retrieval accuracy, precision curve).
 
-    The curve is the share of right patches among the first M retrieved patches, for M from 1 to the number of other
-    patches of the class.
+    The names are ``all`` (all classes together), each class, and each kind of a class (see `Patches`). The curve is
+    the share of right patches among the first M retrieved patches, for M from 1 to the number of other patches of the
+    class.
     """
     scores, kinds = (oc.retrieval_scores(S, classes) for classes in (patches.classes, patches.modes))
     sizes = pd.concat([pd.Series(x).value_counts() for x in (patches.classes, patches.modes)]).to_dict()

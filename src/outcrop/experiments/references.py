@@ -26,7 +26,10 @@ def flat(scores: dict[str, Any]) -> dict[str, float]:
 
 
 def references(survey: "F3Data") -> pd.DataFrame:
-    """Return a table of the scores of labels from patches, from position alone, and from another expert line."""
+    """Return a table with the scores of labels that are made without a mapper.
+
+    The labels come from the paper's patches, from position alone, or from the expert's labels of another line.
+    """
     found = []
     for name, labels, true in [*on_patches(survey), *on_sections(survey)]:
         found.append({"mapper": name, "inline": "all"} | flat(oc.pixel_scores(labels, true)))
@@ -36,7 +39,10 @@ def references(survey: "F3Data") -> pd.DataFrame:
 
 
 def on_patches(survey: "F3Data") -> Iterator[Labelled]:
-    """Yield labels of the patches on or near an expert's line: the authors' labels, and one class for a whole patch."""
+    """Yield (name, labels, truth) of the patches on an expert's line, then of the patches within five lines of one.
+
+    The labels are the authors' released labels, or the class of the patch at all of its pixels.
+    """
     names = survey.dataset.attrs["classes"]
     for reach, where in ((0, "on the expert's lines"), (5, "within 5 lines")):
         rows, truth = expert_patches(survey.dataset, survey.truth, reach=reach)
@@ -50,7 +56,11 @@ def on_patches(survey: "F3Data") -> Iterator[Labelled]:
 
 
 def on_sections(survey: "F3Data") -> Iterator[Labelled]:
-    """Yield labels of sections: all `other`, and the most frequent class of the paper's patches at each position."""
+    """Yield (name, labels, truth) of the sections with expert labels, for two kinds of labels.
+
+    First, all labels are `other`; then the label at each position is the most frequent class of the paper's patches
+    that cover this position on any line.
+    """
     truth, names = survey.truth, survey.truth.attrs["classes"]
     yield "all other", truth.copy(data=np.full(truth.shape, names.index("other") + 1)), truth
     if "crossline" in survey.dataset.coords:
@@ -66,9 +76,10 @@ def on_sections(survey: "F3Data") -> Iterator[Labelled]:
 
 
 def between_lines(survey: "F3Data") -> list[dict[str, Any]]:
-    """Predict each line from the expert's labels of the nearest line in three ways, and return the scores.
+    """Predict each expert line from the expert's labels of the nearest other line in three ways; return the scores.
 
-    The labels are copied, replaced by the most frequent class at each time, or used to train boosted trees.
+    These labels are copied, replaced by their most frequent class at each time, or used to train boosted trees. The
+    scores are rows for each line, and a row ``all`` with their mean.
     """
     ways: dict[str, Callable[..., np.ndarray]] = {
         "majority class per row of the nearest line": row_majority,
@@ -96,7 +107,7 @@ def row_majority(_: np.ndarray, truth: xr.DataArray, __: np.ndarray) -> np.ndarr
 
 
 def trees(learnt: np.ndarray, truth: xr.DataArray, scored: np.ndarray, *, quick: bool) -> np.ndarray:
-    """Return labels of the section `scored` by boosted trees that are trained on the section `learnt`.
+    """Train boosted trees on the section `learnt`, and return the labels that they predict on the section `scored`.
 
     The features are position and Gabor energies; `truth` holds the expert's labels of the section `learnt`.
     """

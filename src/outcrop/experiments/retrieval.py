@@ -1,4 +1,4 @@
-"""Purity of the patches that few exemplars retrieve, by rank, on the F3 sections and on a synthetic volume."""
+"""Purity, by rank, of the patches that a few exemplars retrieve on the F3 sections and on a synthetic volume."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,10 @@ RANKS = (10, 50, 100, 200, 300)
 
 
 def run(data: Data, *, quick: bool = False) -> Result:
-    """Retrieve with the exemplars of both lines of ``exemplars.toml`` and with one synthetic exemplar per class."""
+    """Retrieve patches on F3 and on a synthetic volume, and return their purity by rank.
+
+    On F3, the exemplars are those of both lines in ``exemplars.toml``; the synthetic volume has one exemplar per class.
+    """
     sections, labels = oc.datasets.f3_sections(data)
     volume, truth = oc.datasets.synthetic(seed=0)
     if quick:
@@ -36,9 +39,9 @@ def run(data: Data, *, quick: bool = False) -> Result:
 def purity(
     volume: xr.DataArray, truth: xr.DataArray, exemplars: Places, *, size: int, step: int, count: int
 ) -> dict[str, np.ndarray]:
-    """Return, for each class, 1 for each retrieved patch that shows the class and 0 for others, in order of rank.
+    """Return a dict: class -> array in order of rank, 1 for a retrieved patch that shows the class, else 0.
 
-    Patches without a true class are left out.
+    Patches without true labels are left out.
     """
     with temporary_index(volume, size=size, step=step, measure="curvelet-svd") as index:
         weak = oc.retrieve(index, exemplars, min(count, len(index) // len(exemplars)))

@@ -32,7 +32,7 @@ Sweep = Sequence[tuple[int, float]]
 
 
 def swap(classes: Any, share: float, *, seed: int = 0) -> np.ndarray:
-    """Replace a share of the patches of each class by patches of other classes; return the patch at each position.
+    """Replace a share of the patches of each class by patches of other classes; return the patch index by position.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def swap(classes: Any, share: float, *, seed: int = 0) -> np.ndarray:
     Returns
     -------
     source : int array, shape (n_patches,)
-        Patch ``source[i]`` gets position i, where the image label is still ``classes[i]``; a kept patch has
-        ``source[i] == i``.
+        Patch ``source[i]`` is moved to position i, where the image label is still ``classes[i]``. At positions where no
+        patch was replaced, ``source[i] == i``.
 
     Examples
     --------
@@ -66,8 +66,8 @@ def swap(classes: Any, share: float, *, seed: int = 0) -> np.ndarray:
 def relative_performance(labels: np.ndarray, base: np.ndarray, kept: np.ndarray) -> float:
     """Return the share of pixels whose label is the same as in the base run.
 
-    The base run has no wrong image labels or changed options. Only pixels of patches where `kept` is True are counted,
-    without the pixels that are uncertain in the base run.
+    The base run has neither wrong image labels nor changed options. Only patches where `kept` is True count. Pixels
+    that are uncertain in the base run do not count.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def curves(
     -------
     dict
         ``performance``: nested lists of shape (seeds, shares). ``another_seed``: for each pair of seeds, the share of
-        labels that are equal without wrong image labels.
+        labels that are equal in the two base runs.
     """
 
     def one(seed: int) -> tuple[list[float], np.ndarray]:
@@ -127,7 +127,7 @@ def curves(
 def measure(
     patches: Array, classes: np.ndarray, path: str | Path, *, sweep: Sweep, device: str = "cpu", **sizes: Any
 ) -> dict[str, Any]:
-    """Return the robustness curves of a sweep: a list of (atoms per class, sparsity) with one curve each.
+    """Return the robustness curves of a sweep, which is a list of (atoms per class, sparsity); each pair has one curve.
 
     Finished curves are read from the JSON file `path`; missing curves are computed and added to the file.
     """
@@ -151,9 +151,10 @@ def measure(
 
 
 def run(data: "Data", *, axis: str, quick: bool = False, device: "Device" = None, folder: "Data" = None) -> "Result":
-    """Return table and figure of the paper's and our curves over atoms per class (`axis` "k") or over "sparsity".
+    """Return a table and a figure of the paper's curves and our curves.
 
-    Curves that are already in ``robustness.json`` in the folder are not computed again.
+    `axis` is the parameter that differs between curves: "k" (atoms per class) or "sparsity". Curves that are
+    already in ``robustness.json`` in the folder are not computed again.
     """
     import tempfile
 
@@ -184,7 +185,11 @@ def run(data: "Data", *, axis: str, quick: bool = False, device: "Device" = None
 
 
 def tabulate(found: dict[str, Any], axis: str, sweep: Sweep, printed: Sweep) -> "pd.DataFrame":
-    """Return a row for each curve and share of wrong labels, with mean and range over seeds and the paper's value."""
+    """Return a table with a row for each curve and each share of wrong image labels.
+
+    A row has the relative performance (mean, lowest and highest over the seeds) and the paper's value. `printed` holds
+    the parameters of the paper's curves, in the order of `sweep`.
+    """
     import pandas as pd
 
     rows = []

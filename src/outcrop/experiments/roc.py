@@ -11,7 +11,10 @@ from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 
 
 def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
-    """Draw ROC curves of the seven measures from similarities as the paper defines them, and with rows normalised."""
+    """Draw the ROC curves of the seven measures in two panels.
+
+    In the first, similarities are as the paper defines them; in the second, each row of similarities is normalised.
+    """
     sets = shown_sets(data, quick)
     figure = oc.plots.new_figure(figsize=(11.5, 5.6 * len(sets)), layout="constrained")
     rows = []

@@ -38,7 +38,7 @@ def run(data: Data, *, quick: bool = False) -> Result:
 
 
 def strokes(salt: np.ndarray) -> np.ndarray:
-    """Return a mask of a few pen strokes over the patch, as partial labels by an interpreter."""
+    """Return a mask of a few pen strokes over the patch, which imitate the partial labels of an interpreter."""
     rows, columns = np.indices(salt.shape)
     pen = np.zeros_like(salt)
     for top, slope in ((0.1, 0.1), (0.86, -0.15)):
@@ -47,7 +47,7 @@ def strokes(salt: np.ndarray) -> np.ndarray:
 
 
 def box(mask: np.ndarray) -> np.ndarray:
-    """Return the smallest upright rectangle that contains a mask."""
+    """Return a mask of the smallest upright rectangle that contains all True pixels of a mask."""
     filled = np.zeros_like(mask)
     rows, columns = (np.flatnonzero(mask.any(axis)) for axis in (1, 0))
     filled[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = True

@@ -51,7 +51,7 @@ SCORES = {
     "RI": "Rand index",
 }
 CLASS_NAMES = {"saltdome": "salt dome"}
-FEWEST, ENOUGH, MOST = 10, 100, 1000  # images per class: required, in the SEG 2017 subset, at most as in the paper
+FEWEST, ENOUGH, MOST = 10, 100, 1000  # images per class: fewest allowed; in the SEG 2017 subset; most, as in the paper
 QUICK = 10
 
 
@@ -92,7 +92,10 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
 
 
 def score(data: Data, name: str, variant: str, quick: bool, device: Device) -> dict[str, Any]:
-    """Return a row of the table: scores of a measure on a data set, the scores in the paper, time and memory."""
+    """Return a row of the table: scores of a measure on a data set, the scores in the paper, time and memory.
+
+    `name` is the data set, and `variant` the measure with its options, a key of `VARIANTS`.
+    """
     classes = patch_sets(data, quick)[0][name].classes
     found = matrix(data, name, variant, quick, device)
     retrieval = oc.retrieval_scores(found.raw, classes)
@@ -107,7 +110,10 @@ def score(data: Data, name: str, variant: str, quick: bool, device: Device) -> d
 
 @functools.cache
 def matrix(data: Data, name: str, variant: str, quick: bool, device: Device) -> Matrix:
-    """Return the similarities of all pairs of a data set by a measure; cached for other experiments of the run."""
+    """Return the similarities of all pairs of patches of the data set `name` by the measure `variant`.
+
+    `variant` is a key of `VARIANTS`. The result is cached for other experiments of the run.
+    """
     images = on_device(patch_sets(data, quick)[0][name].images, device)
     measure, parameters = VARIANTS[variant]
     chosen = oc.MEASURES[measure](**parameters)
@@ -137,7 +143,7 @@ def patch_sets(data: Data, quick: bool) -> tuple[dict[str, Patches], list[str]]:
     Returns
     -------
     sets : dict
-        From name to `Patches`.
+        Name -> `Patches`.
     left_out : list of str
         A sentence for each data set that is left out.
     """
@@ -162,7 +168,10 @@ def patch_sets(data: Data, quick: bool) -> tuple[dict[str, Patches], list[str]]:
 
 
 def seg2017(data: Data, quick: bool) -> dict[str, Patches]:
-    """Return two data sets of the SEG 2017 patches: 100 patches per class, drawn with seed 0, and all patches."""
+    """Return two data sets of the SEG 2017 patches: 100 patches per class, drawn with seed 0, and all patches.
+
+    A quick run has only one data set, with 10 patches per class.
+    """
     patches = oc.datasets.seg2017_patches(data)
     number = patches["patch"].values - 1
     classes = patches["weak"].values
@@ -176,7 +185,10 @@ def seg2017(data: Data, quick: bool) -> dict[str, Patches]:
 
 
 def landmass(folder: Path, quick: bool) -> dict[str, Patches]:
-    """Return a LANDMASS data set scaled to [0, 1] in two ways, at most 1000 images per class, drawn with seed 0."""
+    """Return a dict: name -> patches of a LANDMASS data set, for two ways of scaling amplitudes to [0, 1].
+
+    At most 1000 images per class (10 in a quick run) are drawn with seed 0.
+    """
     sets = {}
     for scaling, words in (("range", "as (x + 1) / 2"), ("image", "each image by its own range")):
         found = oc.datasets.landmass(folder, scaling=scaling)

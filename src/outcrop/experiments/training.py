@@ -1,7 +1,7 @@
 """One U-Net trained on several kinds of labels and scored on expert lines that it never saw.
 
 Every net has the same architecture, initial weights and number of patches; only the labels differ. The scored line and
-the patches within ten lines of it are used neither by the net nor by the mapper that makes its labels.
+the patches within ten lines of it are used neither by the net nor by the mapper that makes the labels of the net.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None, seeds: int = 
 
 
 def amplitudes(survey: F3Data) -> dict[str, np.ndarray]:
-    """Return 8-bit amplitudes with the keys "patches" and "sections", each of shape (n, n_traces, n_samples)."""
+    """Return a dict: ``patches`` or ``sections`` -> 8-bit amplitudes, each of shape (n, n_traces, n_samples)."""
     patches = survey.dataset["image"].values.swapaxes(1, 2)
     named = {"patches": patches, "sections": survey.clean.values}
     return {name: np.round(255 * values).astype(np.uint8) for name, values in named.items()}
@@ -98,7 +98,10 @@ def paper_labels(survey: F3Data, line: int, seed: int, device: Device) -> Exampl
 
 
 def on_patches(survey: F3Data, rows: np.ndarray, masks: np.ndarray, classes: Sequence[str]) -> Examples:
-    """Return training examples: the paper's patches where `rows` is True, each stored as a small section."""
+    """Return training examples: the paper's patches where `rows` is True, each stored as a small section.
+
+    `masks` holds the label codes of these patches; code i + 1 is ``classes[i]``.
+    """
     codes = np.zeros(survey.dataset["image"].shape, np.uint8)
     codes[rows] = coded(masks, classes)
     starts = np.column_stack([np.flatnonzero(rows), np.zeros((np.sum(rows), 2), int)])
@@ -106,14 +109,14 @@ def on_patches(survey: F3Data, rows: np.ndarray, masks: np.ndarray, classes: Seq
 
 
 def our_labels_from_exemplars(survey: F3Data, line: int, seed: int, device: Device) -> Examples:
-    """Return patches of all sections except the scored line, labelled by a job from exemplars on the other line."""
+    """Return patches of all sections except the scored `line`, labelled by a job from exemplars on the other line."""
     sections, places = survey.clean.drop_sel(inline=line), eye_exemplars(OTHER_LINE[line])
     labels = job_labels(sections, places, survey.folder / f"without-{line}.outcrop", seed=seed, quick=survey.quick)
     return on_sections(survey, labels["label"], labels.attrs["classes"], labels["confidence"])
 
 
 def expert_labels(survey: F3Data, line: int, seed: int, device: Device) -> Examples:
-    """Return patches of the other expert line with the expert's labels."""
+    """Return patches of the expert line that is not scored, with the expert's labels; `line` is the scored line."""
     truth = survey.truth.sel(inline=[OTHER_LINE[line]])
     return on_sections(survey, truth, truth.attrs["classes"])
 
@@ -141,7 +144,9 @@ LABELS: dict[str, Callable[[F3Data, int, int, str | None], Examples]] = {
 
 
 def coded(labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
-    """Convert label codes to the order of `CLASSES`; 0 for pixels without a class.
+    """Renumber label codes: in `labels`, code i + 1 is ``classes[i]``; in the result, it is ``CLASSES[i]``.
+
+    Pixels without a class get 0. In `CLASSES`, `other` is the second class and `fault` the third.
 
     Examples
     --------

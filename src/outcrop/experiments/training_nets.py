@@ -12,9 +12,10 @@ PATCHES, EPOCHS = 2000, 6  # every net sees 12,000 patches, as in `outcrop train
 
 
 class Examples(NamedTuple):
-    """Training patches of a net, as windows of sections; arrays have the shape (n_lines, n_traces, n_samples).
+    """Training patches of a net, as windows of sections.
 
-    Amplitudes are 8-bit, as `export_training_set` writes them.
+    ``codes`` and ``weights`` have the shape of the sections, (n_lines, n_traces, n_samples). The amplitudes of the
+    sections are kept elsewhere under the name ``source``; they are 8-bit, as `export_training_set` writes them.
     """
 
     source: str  # name of the amplitudes: "patches" or "sections"
@@ -24,7 +25,7 @@ class Examples(NamedTuple):
 
 
 def windows(values: np.ndarray, starts: np.ndarray, size: int = SIZE) -> np.ndarray:
-    """Cut square windows from sections; return shape (n_patches, size, size) with time down the rows."""
+    """Cut square windows from sections; return an array of shape (n_patches, size, size) with time down the rows."""
     return np.stack([values[line, trace : trace + size, top : top + size].T for line, trace, top in starts])
 
 
@@ -38,8 +39,9 @@ def labels_of_net(
 ) -> np.ndarray:
     """Train a net on the examples and return the codes that it predicts on a section.
 
-    Amplitudes are 8-bit; section and codes have shape (n_traces, n_samples). Options are those of
-    `outcrop.train.train_on_arrays`, and ``patches``, the number of patches in an epoch.
+    `values` are the amplitudes from which the examples are cut, and `section` those of the section, both 8-bit. The
+    section and the codes have shape (n_traces, n_samples). Options are those of `outcrop.train.train_on_arrays`, and
+    ``patches``, the number of patches in an epoch.
     """
     from outcrop.train import train_on_arrays
 
@@ -53,9 +55,10 @@ def labels_of_net(
 
 
 def read_nets(path: Path, made: dict[str, Any]) -> dict[tuple[str, int, int], np.ndarray]:
-    """Return the predicted codes that ``benchmarks/training.py`` saved, by (kind of labels, scored line, seed).
+    """Return a dict: (kind of labels, scored line, seed) -> codes that a net predicted on the scored line.
 
-    The dict is empty if the file is missing or was not made with the settings in `made`.
+    ``benchmarks/training.py`` saved the codes. The dict is empty if the file is missing or was not made with the
+    settings in `made`.
     """
     if not path.is_file():
         return {}

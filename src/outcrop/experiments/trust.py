@@ -38,10 +38,10 @@ def scored(survey: F3Data) -> list[int]:
 
 
 def trust(survey: F3Data, labels: xr.Dataset) -> dict[str, float]:
-    """Return calibration error, coverage at 5 and 10 % error, and a limit of confidence for 5 % error.
+    """Return accuracy, calibration error, coverage at 5 and 10 % error, and a limit of confidence for 5 % error.
 
-    The limit is chosen from the confidence alone. The actual error and coverage of the labels above the limit are
-    returned too.
+    Coverage is the share of pixels whose labels have a confidence above a limit. The limit for 5 % error is chosen from
+    the confidence alone; the true error and the coverage of the labels above this limit are returned, too.
     """
     sure, right = answers(survey, labels.sel(inline=scored(survey)))
     coverage, risk = risk_coverage(sure, right)
@@ -58,7 +58,11 @@ def trust(survey: F3Data, labels: xr.Dataset) -> dict[str, float]:
 
 
 def draw(survey: F3Data, found: dict[str, xr.Dataset]) -> Any:
-    """Draw for every section the expert's, the paper's and our labels and our confidence; add the curves below."""
+    """Draw four panels for every section, and the curves of `_curves` below them.
+
+    The panels are the labels of the expert, the labels of the paper's mapping, and the labels and the confidence of the
+    default mapping.
+    """
     lines = survey.clean["inline"].values.tolist()
     figure = oc.plots.new_figure(figsize=(24, 4.2 * (len(lines) + 1)), layout="constrained")
     axes = figure.subplots(len(lines) + 1, 4)

@@ -74,8 +74,8 @@ def figure(
 def gallery(drawing: Any, patches: np.ndarray, frames: np.ndarray, place: tuple[float, ...], over: Any = None) -> None:
     """Draw rows of framed patches in a part of the figure.
 
-    `place` is (left, right, bottom, top) as fractions of the figure, `frames` are the colours of the frames, and `over`
-    are RGBA pictures drawn over the patches.
+    `place` is (left, right, bottom, top) as fractions of the figure, and `frames` are the colours of the frames. `over`
+    holds RGBA pictures that are drawn over the patches, or is None.
     """
     edges = dict(zip(("left", "right", "bottom", "top"), place, strict=True))
     grid = drawing.add_gridspec(*patches.shape[:2], **edges, wspace=0.06, hspace=0.06)
@@ -102,7 +102,7 @@ def draw_measure(drawing: Any, patch: np.ndarray) -> None:
 
 
 def draw_mapping(drawing: Any, patches: np.ndarray, mapper: oc.LabelMapper) -> None:
-    """Draw how patches become labels: X is W times H, and every atom in W has a class."""
+    """Draw how patches X become labels: X is about atoms W times coefficients H, and every atom has a class."""
     first_atoms = np.array([np.flatnonzero(mapper.atom_classes_ == c)[0] for c in range(len(mapper.classes_))])
     atoms = mapper.atoms_[first_atoms] / mapper.atoms_[first_atoms].max((1, 2), keepdims=True)
     colours = np.array([oc.plots.COLOURS[name] for name in mapper.classes_])

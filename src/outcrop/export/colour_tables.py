@@ -12,7 +12,7 @@ NOTHING = "#ffffff"  # colour of samples that are not labelled
 
 
 def code_colours(labels: Dataset) -> dict[int, str]:
-    """Return code -> colour as #rrggbb, for not labelled (0), the classes, and uncertain (255)."""
+    """Return a dict: code -> colour as #rrggbb, for 0 (not labelled), the codes of the classes, and 255 (uncertain)."""
     from matplotlib.colors import to_hex
 
     found = colours(list(labels.attrs["classes"]), labels.attrs.get("colours"))
@@ -21,9 +21,10 @@ def code_colours(labels: Dataset) -> dict[int, str]:
 
 
 def colour_tables(path: Path, labels: Dataset, *, lowest: int) -> dict[Path, str]:
-    """Return file -> text of the colour tables for Petrel (.alut) and OpendTect (.coltab) of the label file `path`.
+    """Return the colour tables of the label file `path` as a dict: file to write -> its text.
 
-    Each table has the colours of 256 codes; the first is the code `lowest`.
+    The files are for Petrel (.alut) and OpendTect (.coltab). Each table has the colours of 256 codes; the
+    first is the code `lowest`.
     """
     palette = code_colours(labels)
     codes = [UNCERTAIN if code == -1 else code for code in range(lowest, lowest + 256)]

@@ -49,8 +49,8 @@ def export_segy(
         File to write; if writing fails, an existing file stays unchanged.
     like : path or volume, optional
         SEG-Y file of the labelled volume, or the volume that `open_volume` opened from it: its trace headers are copied
-        byte for byte, and its binary header except the sample format. Of a volume in another format, the axes are used,
-        and X and Y if it has them. Samples without a label become 0. By default the grid is that of `labels`.
+        byte for byte, and its binary header except the sample format. If the volume has another format, only its axes
+        are used, and X and Y if it has them. Samples without a label become 0. By default the grid is that of `labels`.
     what : str
         ``label``; ``confidence`` or ``score:CLASS``, in percent; or ``class:CLASS``, 1 where the label is this class,
         else 0.
@@ -124,10 +124,10 @@ def export_segy(
 
 
 def pick(labels: Dataset, what: str) -> tuple[DataArray, np.float32, int | None]:
-    """Return the array to export, the factor that scales it for SEG-Y, and the code of the class of a mask.
+    """Return (array to export, factor that scales it for SEG-Y, code of a class or None).
 
     The factor scales confidence and scores to percent, and is 1 for labels and masks. The code is None unless `what` is
-    ``class:CLASS``; then samples with this code become 1, all others 0.
+    ``class:CLASS``; then the export is a mask: samples with this code become 1, all others 0.
     """
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
@@ -146,7 +146,7 @@ def pick(labels: Dataset, what: str) -> tuple[DataArray, np.float32, int | None]
 def _new_file(
     path: Path, values: DataArray, like: str | Path | DataArray | None, *, text: str, format: int
 ) -> tuple[Any, list[np.ndarray], np.ndarray]:
-    """Return the writer of a SEG-Y file, the axes of the file, and a mask of the traces to write.
+    """Return (writer of a SEG-Y file, axes of the file, mask of the traces to write).
 
     The file has the grid and trace headers of `like`, or the grid of `values` if `like` is None.
     """
@@ -170,9 +170,9 @@ def _new_file(
 def _sections(
     values: DataArray, axes: list[np.ndarray], source: str | Path, memory: int | None
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield (number of the inline from 0 on, section) for every inline of a file; samples outside `values` are 0.
+    """Yield (position of the inline, section) for every inline of a file; `values` is the array to export.
 
-    `axes` are the axes of the file. A section has the shape (crosslines, samples).
+    `axes` are the axes of the file. A section has the shape (crosslines, samples); samples that `values` lacks are 0.
     """
     positions = [positions_of(axis, values[name].values, PLACE) for axis, name in zip(axes, values.dims, strict=True)]
     for name, found in zip(values.dims, positions, strict=True):

@@ -17,7 +17,7 @@ BLOCK = 1 << 26  # bytes of labels in memory at a time; a block of LINES lines m
 
 
 def provenance_of(labels: Dataset, given: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the provenance `given`, or that of the labels if it is None, as JSON values; {} if both are missing."""
+    """Return the provenance `given` as JSON values; if it is None, use the provenance of the labels, by default {}."""
     found: dict[str, Any] = as_json(given if given is not None else labels.attrs.get("provenance") or {})
     return found
 

@@ -121,9 +121,9 @@ def export_training_set(
 
 
 def _wanted_patches(grid: PatchGrid, weak: WeakLabels | None) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return the patches to export: a table of class, similarity and centre, and their start positions.
+    """Return (table of class, similarity and centre; start positions) of the patches to export.
 
-    These are the patches of `weak`, or all patches of the grid, without class and similarity, if `weak` is None.
+    These are the patches of `weak`. If `weak` is None, they are all patches of the grid, without class and similarity.
     """
     if weak is None:
         return grid.table.assign(**{"class": "", "similarity": np.nan}), grid.starts
@@ -132,9 +132,9 @@ def _wanted_patches(grid: PatchGrid, weak: WeakLabels | None) -> tuple[pd.DataFr
 
 
 def _touched_lines(grid: PatchGrid, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first and last line that each patch touches, as positions on the axis whose lines are split.
+    """Return the first and last line that each patch touches, as positions on one axis.
 
-    Crosslines are split if the grid has only crosslines, else inlines.
+    It is the axis whose lines are divided into splits: crosslines if the grid has only crosslines, else inlines.
     """
     axis = int(grid.along == "crossline")
     direction, line, trace, _ = starts.T
@@ -198,7 +198,7 @@ def split_by_lines(
 
 
 def _draw_lines(rng: np.random.Generator, n_lines: int, n_blocks: int, gap: int) -> np.ndarray:
-    """Return the split of every line for random blocks of lines: 0 train, 1 val, 2 test, 3 in a gap between splits."""
+    """Divide lines into random blocks; return the split of every line: 0 train, 1 val, 2 test, 3 in a gap."""
     shortest = 2 * gap + 1  # a block keeps more lines than its gaps remove
     blocks = rng.permutation(np.append([0, 1, 2], rng.choice(3, n_blocks - 3, p=list(SPLITS.values()))))
     spare = rng.multinomial(n_lines - n_blocks * shortest, rng.dirichlet(np.ones(n_blocks)))
@@ -212,7 +212,10 @@ def _draw_lines(rng: np.random.Generator, n_lines: int, n_blocks: int, gap: int)
 def _labelled_patches(
     labels: Dataset, volume: DataArray, grid: PatchGrid, starts: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Yield (patch number, image, mask, confidence or None) of patches that have a label, read by blocks of lines."""
+    """Yield (row in `starts`, image, mask, confidence or None) for each patch that has a label.
+
+    Lines are read block by block. Confidence is None if the labels have no confidence.
+    """
     names = [name for name in ("label", "confidence") if name in labels]
     places = [
         positions_of(labels[name].values, axis) for name, axis in zip(labels["label"].dims, grid.axes, strict=True)
@@ -234,7 +237,7 @@ def _labelled_patches(
 
 
 def _window(places: list[np.ndarray], start: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the positions of a patch's traces and samples on the axes of the labels; None if the labels lack one."""
+    """Return the positions of a patch's traces and samples on the axes of the labels; None if one is missing."""
     direction, _, trace, top = start
     window = places[1 - direction][trace : trace + size[1]], places[2][top : top + size[0]]
     return window if min(window[0].min(), window[1].min()) >= 0 else None
@@ -354,7 +357,7 @@ def TrainingSet(folder: str | Path, split: str = "train") -> Any:
 
 
 def _read_manifest(folder: str | Path, split: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of one split in the manifest of a training set, and the class names of the codes 1, 2, ..."""
+    """Read a training set; return (rows of the manifest that belong to `split`, class names of the codes 1, 2, ...)."""
     try:
         manifest = pd.read_csv(
             Path(folder) / "manifest.csv", keep_default_na=False, na_values={"similarity": "", "confidence": ""}

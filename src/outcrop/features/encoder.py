@@ -161,7 +161,7 @@ def _padded(sections: np.ndarray, multiple: int) -> np.ndarray:
 def by_tiles(net: Callable[[Array], Sequence[Array]], x: Array) -> list[Array]:
     """Apply a net to sections of shape (n, 1, height, width) tile by tile, and join the results.
 
-    Each tile has margins of 160 pixels, the distance from which a pixel can affect a result.
+    Each tile has margins of 160 pixels; no pixel affects a result at a larger distance.
     """
     xp, rows = array_namespace(x), []
     for top in range(0, x.shape[2], TILE):

@@ -54,9 +54,9 @@ def describe(sections: npt.ArrayLike) -> np.ndarray:
 
 
 def padded(sections: npt.ArrayLike) -> tuple[np.ndarray, list[slice]]:
-    """Return sections minus 0.5, extended for fast Fourier transforms, and the slices of the original part.
+    """Return sections minus 0.5, extended for fast Fourier transforms, and two slices.
 
-    The sections are mirrored at their edges; the slices cut the original rows and columns from the extended sections.
+    The sections are mirrored at their edges. The slices cut the original rows and columns from the extended sections.
     """
     x = np.asarray(sections, np.float32) - np.float32(0.5)
     sizes = x.shape[1:]
@@ -79,9 +79,9 @@ def smoothed(x: np.ndarray, sigma: float) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _smoothing(n: int, sigma: float) -> list[tuple[slice, slice, np.ndarray]]:
-    """Return the matrix that smooths `n` rows by a Gaussian and selects every second row, as a list of blocks.
+    """Return the blocks of a matrix that smooths `n` rows by a Gaussian and selects every second row.
 
-    A block consists of its output rows, its input rows and its weights.
+    A block is (output rows, input rows, weights). Entries of the matrix outside the blocks are zero.
     """
     reach = int(3 * sigma + 0.5)  # at which the Gaussian is cut off
     blocks = []
@@ -96,7 +96,7 @@ def _smoothing(n: int, sigma: float) -> list[tuple[slice, slice, np.ndarray]]:
 
 @lru_cache(maxsize=8)
 def _log_gabor(shape: tuple[int, int]) -> list[np.ndarray]:
-    """Return log-Gabor filters in the frequency plane; the modulus of a filtered section is the envelope.
+    """Return log-Gabor filters in the frequency plane; the modulus of a filtered section is its envelope.
 
     This holds because each filter is zero, or nearly zero, on one half of the plane.
     """

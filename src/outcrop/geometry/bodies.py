@@ -51,7 +51,8 @@ class Slab(NamedTuple):
     """Labels of neighbouring lines that are processed together, as arrays of shape (n_lines, n_traces, n_samples).
 
     ``first`` is the index of the first of these lines on the axis of lines. ``margin`` is the lead of the class of a
-    sample over the second class. ``confidence`` and ``margin`` are None if the labels have no confidence or votes.
+    sample over its second class, from 0 to 255 (see `surface`). ``confidence`` is None if the labels have no
+    confidence; ``margin`` is None if they have neither votes nor confidence.
     """
 
     first: int
@@ -81,7 +82,7 @@ class Bodies(NamedTuple):
     table : DataFrame
         One row for each geobody, as `bodies` returns it.
     outlines : dict
-        Outline of each geobody, by (class name, number of the geobody).
+        (class name, number of the geobody) -> `Outline`.
     axes : dict
         Name -> values of each axis of the survey, in the order line, trace, sample.
     unit : str
@@ -94,7 +95,7 @@ class Bodies(NamedTuple):
     unit: str = ""
 
     def surface(self, name: str, body: int = 1, side: str = "top") -> xr.DataArray:
-        """Return the top or base of a geobody in ms or m on inline and crossline; see the function `surface`."""
+        """Return the top or base of a geobody as a map of times (ms) or depths (m); see the function `surface`."""
         if side not in SIDES:
             raise ValueError(f"side is {side!r}; choose top or base.")
         if (name, body) not in self.outlines:
@@ -126,7 +127,7 @@ def bodies(
     along: str = "inline",
     memory: int | None = None,
 ) -> pd.DataFrame:
-    """Return a table of the geobodies of one or more classes, each class with its largest geobody first.
+    """Return a table of the geobodies of one or more classes; within a class, the largest geobody comes first.
 
     Samples of a class are connected if they share a face. Samples on two lines are connected only if the lines are
     neighbours; see `outcrop.volumes.neighbours`. The labels are read in slabs of lines, so the volume need not fit in
@@ -154,11 +155,12 @@ def bodies(
     Returns
     -------
     DataFrame
-        One row for each geobody. Columns: ``class``; ``body``, its number (1 is the largest of its class); ``samples``,
-        their number; ``volume`` and its ``unit`` (m3; m2 ms in time without a velocity; samples if the bin size is not
-        known); the extent, as ``inline_first``, ``inline_last`` and the same for crossline and time or depth; mean
-        ``confidence`` (0 to 1, NaN if the labels have none). ``at_edge`` is True if the geobody touches the first or
-        last inline, crossline or sample, so that it may continue outside the volume.
+        One row for each geobody. ``class`` is its class and ``body`` its number (1 is the largest of its class).
+        ``samples`` is the number of its samples. ``volume`` has the unit in ``unit``: m3; m2 ms in time without a
+        velocity; samples if the bin size is not known. ``inline_first`` and ``inline_last`` are its extent, with
+        columns of the same kind for crossline and time or depth. ``confidence`` is its mean confidence (0 to 1, NaN if
+        the labels have none). ``at_edge`` is True if the geobody touches the first or last inline, crossline or sample,
+        so that it may continue outside the volume.
 
     Examples
     --------
@@ -238,8 +240,8 @@ def find_bodies(
 ) -> Bodies:
     """Return the table and the outlines of geobodies from one pass over the labels.
 
-    The parameters are those of `bodies`, and `progress`:
-    ``progress(what, done, total)`` is called after every slab; ``done`` and ``total`` count lines.
+    The parameters are those of `bodies`, and `progress`, which is called as ``progress(what, done, total)`` after every
+    slab of lines; ``done`` and ``total`` count lines.
     """
     labels = named_labels(labels)
     names = _chosen_classes(labels, name)
@@ -296,7 +298,7 @@ def _chosen_classes(labels: xr.Dataset, name: str | Sequence[str] | None) -> lis
 
 
 def _read(labels: xr.Dataset, along: str, part: slice) -> Slab:
-    """Read the labels of a slab: of the lines with the indices `part` in the direction `along`."""
+    """Read the labels of one slab: of the lines at the positions `part` (a slice) on the axis `along`."""
     data = labels.isel({along: part}).transpose(..., along, DIRECTIONS[along == "inline"], labels["label"].dims[2])
     confidence: np.ndarray | None = data["confidence"].values if "confidence" in data else None
     margin: np.ndarray | None
@@ -436,7 +438,10 @@ def _crossing(
 def _cell(
     axes: dict[str, np.ndarray], sample: str, bin_size: tuple[float, float] | None, velocity: float | None
 ) -> tuple[float, str]:
-    """Return the volume that one sample represents, and the unit of this volume; see `bodies`."""
+    """Return the volume that one sample represents, and the unit of this volume; see `bodies`.
+
+    `sample` is the name of the vertical axis.
+    """
     steps = np.diff(axes[sample])
     if bin_size is None or not np.isfinite(bin_size).all() or not len(steps):
         return 1.0, "samples"
@@ -447,9 +452,9 @@ def _cell(
 
 
 def _extent(outline: Outline, axes: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return columns of the table of `bodies` for one geobody, as a dict.
+    """Return a dict with the extent of one geobody: column of the table of `bodies` -> value.
 
-    They are the first and last inline, crossline and time or depth, and ``at_edge``.
+    The columns are ``at_edge``, and the first and last inline, crossline and time or depth.
     """
     first = outline.line.min(), outline.trace.min(), outline.top.min()
     last = outline.line.max(), outline.trace.max(), outline.base.max()

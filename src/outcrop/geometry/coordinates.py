@@ -15,7 +15,7 @@ from outcrop.volumes.opening import segy_geometry
 
 NUMBERS, BINS = "line numbers", "bin size"  # values of `MapGrid.source` if the volume has no coordinates
 NEAR = 64  # traces; headers with smaller gaps between them are read in one call
-FITTED = 40  # number of lines of each direction from whose coordinates a map is fitted
+FITTED = 40  # number of lines of each direction; a map is fitted to the coordinates at their crossings
 OFF = 2.0  # traces; points farther from a 2-D line do not lie on it
 FINE = 256  # points per trace of a 2-D line, of which the nearest one is searched
 
@@ -199,7 +199,10 @@ def trace_coordinates(
 
 
 def _survey(volume: DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
-    """Return (inline numbers, crossline numbers) of a volume's survey, and the length in m of one unit of X and Y."""
+    """Return ((inline numbers, crossline numbers), metres) of a volume, or of the SEG-Y file that it was opened from.
+
+    ``metres`` is the length in m of one unit of X and Y.
+    """
     if _is_segy(volume) and "cdp_x" not in volume.coords:
         geometry = segy_geometry(volume)
         return (geometry.inlines, geometry.crosslines), geometry.metres
@@ -207,7 +210,10 @@ def _survey(volume: DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
 
 
 def _rows_of(axis: np.ndarray, name: str, labels: npt.ArrayLike) -> np.ndarray:
-    """Return the positions of line numbers on an axis; raise `ValueError` if the axis lacks one."""
+    """Return the positions of line numbers on an axis; raise `ValueError` if one of them is not on the axis.
+
+    `labels` are the line numbers, and `name` is the name of the axis.
+    """
     found = positions_of(axis, labels)
     if (found < 0).any():
         missing = np.asarray(labels)[found < 0][0]
@@ -244,7 +250,9 @@ def _header_points(geometry: segy.Geometry, numbers: np.ndarray) -> np.ndarray:
 
 
 def positions_on(axis: np.ndarray, labels: npt.ArrayLike) -> np.ndarray:
-    """Return the positions of values on an axis, counted from 0 with fractions; extrapolated beyond its ends.
+    """Return the positions of values on an axis, counted from 0 with fractions.
+
+    Positions of values beyond the ends of the axis are extrapolated.
 
     Examples
     --------

@@ -57,7 +57,7 @@ def fault_sticks(
         Likelihood that at least one sample of a stick must exceed; the stick continues while its likelihood is above
         two thirds of this value.
     neighbours : int
-        Number of lines on either side of a line whose likelihoods are averaged with the line's own, if they show the
+        Number of lines on either side of a line. The likelihood of the line is averaged with theirs, if they show the
         same layers.
     device : str, optional
         A torch device for the encoder, for instance ``cuda`` (all visible GPUs) or ``cuda:0,cuda:1``.
@@ -127,7 +127,7 @@ def _positions(volume: DataArray, name: str, lines: Sequence[int] | None) -> np.
 
 
 def assembled(parts: Iterable[pd.DataFrame], volume: DataArray) -> pd.DataFrame:
-    """Return the sticks of several lines, one table for each line, as one table with unique stick numbers."""
+    """Join tables of sticks, one table for each line, into one table with unique stick numbers."""
     columns = ["stick", *volume.dims, "likelihood", "along"]
     parts = [part for part in parts if len(part)]
     if not parts:
@@ -168,11 +168,11 @@ def line_sticks(
 def _with_support(
     maps: Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]], lines_near: dict[int, list[int]]
 ) -> Iterator[tuple[int, list[tuple[int, np.ndarray]]]]:
-    """Yield the position of each line, and a list of (distance in lines, likelihood) of nearby lines.
+    """Yield, for each line, its position and a list with (distance in lines, likelihood) of each nearby line.
 
-    Only nearby lines that show the same layers are listed, and the line itself, at distance 0. `maps` yields
-    (position, (likelihood, section)) of every line needed, in rising order. `lines_near` is a dict from the position of
-    a line to the positions of the nearby lines.
+    The list contains the line itself, at distance 0, and only nearby lines that show the same layers. `maps` yields
+    (position, (likelihood, section)) of every line needed, in rising order. `lines_near` is a dict: position of a line
+    -> positions of the nearby lines and of the line itself.
     """
     held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for position, lines in lines_near.items():

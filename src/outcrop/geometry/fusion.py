@@ -1,4 +1,4 @@
-"""Compute labels, confidence and margin from class votes on reading, to combine votes of inlines and crosslines."""
+"""Combine the votes of inlines and crosslines into label, confidence and margin, computed when the labels are read."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ def decided(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray,
 def lazy_labels(
     read: Callable[[tuple[Any, ...]], Any], coords: Mapping[Any, np.ndarray], attrs: Mapping[str, Any]
 ) -> xr.Dataset:
-    """Return a Dataset of ``label``, ``confidence`` and ``margin`` that calls `read` when its values are needed.
+    """Return a Dataset of ``label``, ``confidence`` and ``margin``, which calls `read` when its values are needed.
 
     The margin is the winning class's share of the votes minus the second class's share (uint8, 255 = 1). Between
     two samples of different classes, the margins give the position of the surface; see `outcrop.geometry.bodies`.

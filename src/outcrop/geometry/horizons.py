@@ -107,7 +107,10 @@ def read_horizon(path: str | Path, volume: DataArray) -> pd.DataFrame:
 
 
 def _nearest_traces(volume: DataArray, table: pd.DataFrame, path: str | Path) -> dict[Any, Any]:
-    """Return the inline and crossline numbers of the trace nearest to X and Y of each point, NaN outside the survey."""
+    """Return a dict: ``inline`` or ``crossline`` -> numbers of the traces nearest to the points of a table.
+
+    The points have X and Y. The numbers are NaN for points outside the survey.
+    """
     grid = map_grid(volume)
     if grid.source in (NUMBERS, BINS):
         raise ValueError(

@@ -45,10 +45,11 @@ def likelihood_of_line(
 
 
 def section_of_line(volume: DataArray, direction: int, position: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the amplitudes of a line scaled to [0, 1], shape (n_samples, n_traces), and a mask of traces with data.
+    """Return (amplitudes of a line scaled to [0, 1], mask of the traces with data).
 
-    `direction` is 0 for an inline and 1 for a crossline, `position` the index of the line. Zero amplitude is 0.5; short
-    gaps are interpolated. Each line has its own scale, because the encoder balances amplitudes.
+    The amplitudes have the shape (n_samples, n_traces). Zero amplitude is 0.5; short gaps are interpolated. `direction`
+    is 0 for an inline and 1 for a crossline, `position` the index of the line. Each line has its own scale,
+    because the encoder balances amplitudes.
     """
     section = np.asarray(volume[(slice(None),) * direction + (position,)].values, np.float32)
     live = live_traces(volume)[(slice(None),) * direction + (position,)]
@@ -95,7 +96,7 @@ def fault_likelihood(
 
 
 def _mean_predictions(section: np.ndarray, device: str | None = None) -> dict[str, np.ndarray]:
-    """Return the encoder's predictions of fault, chaos, salt and dip at every sample, by name.
+    """Return a dict: fault, chaos, salt or dip -> the encoder's prediction at every sample.
 
     The logits of fault, chaos and salt are averaged over the section at its own size and the stretched section. On the
     stretched section steep faults are less steep and have more traces on either side. The dip is that of the
@@ -177,7 +178,7 @@ def along_strike(support: list[tuple[int, np.ndarray]]) -> np.ndarray:
     Parameters
     ----------
     support : list of (int, array)
-        For each line its distance in lines and its likelihood; the line at distance 0 is required.
+        (distance in lines, likelihood) of each line; the line itself, at distance 0, is required.
     """
     if len(support) == 1:
         return support[0][1]

@@ -152,7 +152,7 @@ def _numbers(table: pd.DataFrame) -> Any:
 
 
 def _snap(table: pd.DataFrame, volume: DataArray) -> None:
-    """Correct, in place, the line numbers of sticks that differ only by rounding from a line of the volume."""
+    """Move sticks, in place, to the nearest line of the volume if their line numbers differ only by rounding."""
     for _, points in table.groupby(["surface", "stick"]):
         name = DIRECTIONS[direction_of(points)]
         axis = volume[name].values
@@ -179,7 +179,7 @@ def _from_csv(path: str | Path, vertical: str) -> pd.DataFrame:
 
 
 def _from_lines(path: str | Path, kind: str) -> pd.DataFrame:
-    """Return a table of the points of a file of the given format (`kind`), which has one point in each row."""
+    """Read a file with one point in each row, in the format `kind`, and return a table of the points."""
     parse, layout = PARSERS[kind]
     points = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
@@ -224,7 +224,7 @@ PARSERS: dict[str, tuple[Callable[[list[str]], Point], str]] = {
 
 
 def numbered_as(sticks: pd.DataFrame, before: pd.DataFrame, volume: DataArray) -> pd.DataFrame:
-    """Return sticks with the numbers that they have in an earlier table; all other sticks get new numbers.
+    """Return sticks, each with the number of the same stick in an earlier table; all other sticks get new numbers.
 
     Two sticks are the same if they lie on one section, overlap in depth, and have a mean distance below two traces.
 
@@ -321,10 +321,10 @@ def _inside(sticks: pd.DataFrame, volume: DataArray) -> pd.DataFrame:
 
 
 def drawn_sections(sticks: pd.DataFrame, volume: DataArray) -> dict[tuple[int, int], np.ndarray]:
-    """Return masks of the sections that have sticks, with the sticks drawn as lines one pixel wide.
+    """Return a dict: (direction, index of a line) -> mask of this section, with its sticks drawn as lines.
 
-    The keys are (direction, index of the line), with direction 0 for inlines and 1 for crosslines. Each mask has the
-    shape (n_samples, n_traces).
+    The direction is 0 for inlines and 1 for crosslines. The lines are one pixel wide, and a mask has the shape
+    (n_samples, n_traces). Sections without sticks are left out.
     """
     masks: dict[tuple[int, int], np.ndarray] = {}
     axes = {str(name): volume[name].values for name in volume.dims}

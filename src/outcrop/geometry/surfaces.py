@@ -104,9 +104,10 @@ def _line_numbers(volume: DataArray, name: str) -> np.ndarray:
 
 
 def _least_lines(volume: DataArray, picked: Mapping[str, npt.ArrayLike]) -> dict[tuple[int, int], int]:
-    """Return the smallest number of lines of a fault surface, by (direction, group of neighbouring lines).
+    """Return a dict: (direction, group of neighbouring lines) -> smallest number of lines of a fault surface.
 
-    It is 3 if sticks were picked on at least five adjacent lines of the group and on no others of it, else 1.
+    The number is 3 if sticks were picked on at least five lines of the group, all adjacent, else 1. For `picked`, see
+    `join_sticks`.
     """
     least = {}
     for name, positions in picked.items():
@@ -157,9 +158,10 @@ def _course(number: int, points: pd.DataFrame, volume: DataArray, lines: list[np
 
 
 class _Surfaces:
-    """Sets of fault sticks, each of which forms a fault surface, and the sample ranges of their sticks on every line.
+    """Fault sticks grouped into sets: the sticks of one set form a fault surface.
 
-    Two sticks of a set on one line overlap by at most six samples.
+    Two sticks of a set on one line overlap by at most six samples. To check this, ``held`` has a dict for each set:
+    (direction, line) -> (first sample, last sample) of each stick of the set on this line.
     """
 
     def __init__(self, courses: list[_Course]):
@@ -167,7 +169,10 @@ class _Surfaces:
         self.held = [{(one.direction, one.line): [(one.samples[0], one.samples[-1])]} for one in courses]
 
     def members(self, chosen: list[int]) -> dict[int, list[int]]:
-        """Return the chosen sticks grouped by set: a stick that represents the set -> chosen sticks of the set."""
+        """Group the chosen sticks by the set (fault surface) to which they belong.
+
+        Return a dict: index of the stick that represents a set -> indices of the chosen sticks of this set.
+        """
         found = defaultdict(list)
         for n in chosen:
             found[self.sets[n]].append(n)
@@ -191,7 +196,7 @@ class _Surfaces:
 
 
 def _join_lines(surfaces: _Surfaces, chosen: list[int]) -> None:
-    """Join similar sticks on nearby lines of one direction, the most similar first; `chosen` are their indices."""
+    """Join similar sticks on nearby lines, the most similar first; `chosen` are the sticks of one direction."""
     by_line = defaultdict(list)
     for n in chosen:
         by_line[surfaces.courses[n].line].append(n)
@@ -216,7 +221,10 @@ def _difference(one: _Course, other: _Course, away: int) -> float | None:
 
 
 def _join_coplanar(surfaces: _Surfaces, chosen: list[int]) -> None:
-    """Join nearby surfaces of sticks of one direction if they lie in a common plane; the best fit is joined first."""
+    """Join nearby fault surfaces that lie in a common plane, the best fit first.
+
+    `chosen` are the sticks of one direction. Surfaces on fewer than three lines are not joined.
+    """
     places = {}
     for root, members in surfaces.members(chosen).items():
         points = np.concatenate([surfaces.courses[n].four_points() for n in members])
@@ -234,7 +242,10 @@ def _join_coplanar(surfaces: _Surfaces, chosen: list[int]) -> None:
 
 
 def _off_plane(one: np.ndarray, other: np.ndarray) -> float:
-    """Fit a plane to two sets of points, and return the larger of their two RMS distances from it, in traces."""
+    """Fit a plane to two sets of points, and return the larger of their two RMS distances from it, in traces.
+
+    Each point is (line, trace, sample).
+    """
     points = np.concatenate([one, other])
     design = np.column_stack([np.ones(len(points)), points[:, 0], points[:, 2]])
     weight = np.repeat([1 / np.sqrt(len(one)), 1 / np.sqrt(len(other))], [len(one), len(other)])  # equal for both sets
@@ -309,7 +320,7 @@ def surface_table(sticks: pd.DataFrame, volume: DataArray, *, velocity: float = 
 
 
 def _orientation(points: pd.DataFrame, places: np.ndarray, grid: MapGrid | MapLine) -> dict[str, Any]:
-    """Return the number of ``lines``, ``strike`` and ``dip`` in degrees, and ``area`` in m2 of one fault surface.
+    """Return a dict for one fault surface: ``lines`` (their number), ``strike`` and ``dip`` (degrees), ``area`` (m2).
 
     `places` holds X, Y and depth of its points, shape (n_points, 3).
     """

@@ -60,7 +60,10 @@ def scan(likelihood: np.ndarray, slopes: np.ndarray, half: int) -> tuple[np.ndar
 
 
 def link(likelihood: np.ndarray, slope: np.ndarray, threshold: float) -> list[Stick]:
-    """Link ridge samples into sticks, starting at the highest likelihood; see `sticks_of`."""
+    """Link ridge samples into sticks, starting at the highest likelihood; see `sticks_of`.
+
+    `likelihood` and `slope` are the two results of `scan`.
+    """
     taken = np.zeros(likelihood.shape, bool)
     free = ridges(likelihood) & (likelihood > 2 / 3 * threshold)
     seeds = np.argwhere(free & (likelihood > threshold))
@@ -88,7 +91,7 @@ def link(likelihood: np.ndarray, slope: np.ndarray, threshold: float) -> list[St
 
 
 def ridges(likelihood: np.ndarray) -> np.ndarray:
-    """Return a mask of the samples whose likelihood is the largest among five neighbouring traces."""
+    """Return a mask of the samples whose likelihood is the largest on five traces: their own and two on either side."""
     padded = np.pad(likelihood, ((0, 0), (2, 2)), constant_values=-1)
     n = likelihood.shape[1]
     left = np.maximum(padded[:, :n], padded[:, 1 : n + 1])
@@ -99,7 +102,7 @@ def ridges(likelihood: np.ndarray) -> np.ndarray:
 def _follow(
     sample: int, trace: int, way: int, free: np.ndarray, taken: np.ndarray, likelihood: np.ndarray, slope: np.ndarray
 ) -> dict[int, int]:
-    """Return the continuation of a stick from a sample downwards (`way` 1) or upwards (`way` -1), as sample -> trace.
+    """Continue a stick from a sample downwards (`way` 1) or upwards (`way` -1); return a dict: sample -> trace.
 
     `free` is a mask of ridge samples that no stick uses yet, `taken` a mask of samples at or close to other sticks.
     """
@@ -138,7 +141,7 @@ def _body(likelihoods: np.ndarray) -> slice:
 
 
 def _peak_offset(likelihood: np.ndarray, samples: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the distance in traces from a maximum to the peak of a parabola through the maximum and its neighbours.
+    """Return, for each sample, the distance in traces to the peak of a parabola through it and its two neighbours.
 
     The distance is 0 at samples that are no maximum across the traces.
     """

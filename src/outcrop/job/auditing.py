@@ -44,8 +44,9 @@ class Population(NamedTuple):
 class Audit:
     """Random questions about the retrieved patches or the labels of a job, and estimates from the answers.
 
-    Each question asks whether a patch or a sample shows the class that it was given. The same job, seed and number of
-    questions give the same questions. An audit with more questions contains the questions of a shorter audit.
+    Each question asks whether a patch or a sample shows the class that retrieval or labelling gave it. The same job,
+    seed and number of questions give the same questions. An audit with more questions contains the questions of a
+    shorter audit.
 
     Parameters
     ----------
@@ -154,7 +155,11 @@ class Audit:
         return pd.DataFrame(rows).join(self._iou(known), on="class")
 
     def _iou(self, known: list[Entry]) -> pd.DataFrame:
-        """Return a table of IoU and mean IoU with 95 % intervals; empty if a wrong sample lacks its true class."""
+        """Return a table of the IoU of each class and the mean IoU, with 95 % intervals.
+
+        `known` are the answers yes and no. The table is empty for an audit of patches, without answers, and if a wrong
+        sample lacks its true class.
+        """
         if self.of != "samples" or not known or any(one["answer"] == "no" and "really" not in one for one in known):
             return pd.DataFrame()
         names = self.job.plan.names
@@ -238,7 +243,8 @@ def patches(job: "Job") -> Population:
 def samples(job: "Job", seed: int) -> Population:
     """Return the population of an audit of samples: labelled samples, in groups by class and confidence.
 
-    The candidates are a random choice of them. Stale lines, and painted and confirmed samples, are left out.
+    The samples are drawn at random from at most 50 lines. Stale lines are left out, and so are painted samples and
+    confirmed samples.
     """
     labels = job.labels
     lines = np.array(sorted(line for line, stale in job.labelled.items() if not stale))
@@ -264,10 +270,10 @@ def samples(job: "Job", seed: int) -> Population:
 def _line_samples(
     job: "Job", labels: xr.Dataset, line: int, n: int, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """Return up to `n` random labelled samples of a line, and the number of all such samples by class and level.
+    """Return a table of up to `n` random labelled samples of a line, and the count of its samples by class and level.
 
-    Level 0, 1 or 2 states in which third of the range from 0 to 1 the confidence lies. Painted and confirmed samples
-    are left out.
+    `line` is the position of the line. The level (0, 1 or 2) states in which third of the range from 0 to 1 the
+    confidence lies. Painted and confirmed samples are neither drawn nor counted.
     """
     direction, vertical = job.plan.along, str(job.volume.dims[2])
     along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]

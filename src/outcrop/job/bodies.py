@@ -60,7 +60,8 @@ def job_bodies(
     min_samples, velocity, memory
         As for `outcrop.bodies`.
     fuse : bool, optional
-        If True, also label the lines of the other direction (crosslines if inlines are labelled), and add their votes.
+        If True, label the lines of the other direction too (crosslines if inlines are labelled), and sum the votes of
+        both directions.
         None means True if every line is labelled and the other direction can be labelled, else False.
     stale : bool
         If True, also use stale lines; if False, they raise ValueError.
@@ -107,9 +108,9 @@ def _notes(job: "Job", found: Bodies, labels: xr.Dataset, done: int) -> list[str
 
 
 def read_tops(job: "Job", files: Mapping[str, str | Path]) -> dict[str, pd.DataFrame]:
-    """Read one horizon file for each class, to compare it with the top of the class; see `read_horizon`.
+    """Return a dict: class -> table of its horizon, to compare with the top of the largest geobody of the class.
 
-    `files` maps a class to the path of its horizon.
+    `files` maps a class to the file of its horizon; see `read_horizon`.
     """
     for name in files:
         if name not in job.classes:
@@ -167,7 +168,8 @@ def write_bodies(job: "Job", folder: str | Path, **options: Any) -> tuple[Bodies
         (aside / "provenance.json").write_text(text + "\n", encoding="utf-8")
         sections: dict[str, Any] = {
             "Bodies": [pd.DataFrame(found.table), *(note[0].upper() + note[1:] + "." for note in notes)],
-            "Tops and bases": _draw(job, found, aside) or "No body is large enough.",
+            "Tops and bases": _draw(job, found, aside)
+            or f"No geobody has {options.get('min_samples', MIN_SAMPLES)} samples or more; choose a smaller minimum.",
             "How it was made": [{"job": job.status()}],
         }
         write_report(aside / "report.html", title=f"Bodies of {job.path.name}", sections=sections)
@@ -175,7 +177,11 @@ def write_bodies(job: "Job", folder: str | Path, **options: Any) -> tuple[Bodies
 
 
 def _draw(job: "Job", found: Bodies, folder: Path) -> list[tuple[Path, str]]:
-    """Save sections through the largest body of each class, and maps of the largest tops; return files and captions."""
+    """Save pictures of geobodies in a folder, and return a list of (file, caption).
+
+    One picture for each class shows sections through its largest geobody. Another picture shows the tops of the four
+    largest geobodies as maps.
+    """
     surfaces = [found.surface(name, body, side) for name, body in found.outlines for side in SIDES]
     dims, pictures = [str(name) for name in job.volume.dims], []
     vertical = dims[2]

@@ -60,15 +60,16 @@ class JobChoices(JobFolder):
         return written
 
     def choose_index(self, **given: Any) -> None:
-        """Choose options of the index, by the names of `IndexOptions`; ``auto`` resets an option, None keeps it."""
+        """Choose options of the index, named as in `IndexOptions`; ``auto`` resets an option, None keeps it."""
         choose_options(self, index=chosen_options(self.log.state()).index.updated(**given))
 
     # ---- classes ----------------------------------------------------------------------------------------------------
 
     def _class(self, name: str, *, new: bool = False) -> str:
-        """Return the name under which a class was first added, which identifies it in the log.
+        """Return the name under which the class `name` was first added; this first name identifies it in the log.
 
-        An unknown class raises ValueError; if `new` is True, a name that identifies no other class is returned instead.
+        An unknown class raises ValueError if `new` is False. If `new` is True, a first name for it is returned: `name`,
+        with a number if another class has this first name.
         """
         state = self.log.state()
         first = state.first_name(name)  # older jobs may have names that `class_name` refuses
@@ -101,7 +102,10 @@ class JobChoices(JobFolder):
                 raise ValueError(f"Class {name!r} exists as {present!r}; write it the same way.")
 
     def _new_class(self, name: str) -> tuple[list[Entry], str]:
-        """Return the log entries that add a class (empty if it exists), and the name under which it was first added."""
+        """Return the log entries that add a class, and the name that identifies it in the log; see `_class`.
+
+        The list of entries is empty if the class exists.
+        """
         first = self._class(name, new=True)
         if first in self.log.state().classes:
             return [], first
@@ -168,7 +172,10 @@ class JobChoices(JobFolder):
             self._decide({"what": "set", "name": "background", "value": first})
 
     def add_exemplar(self, name: str, place: Place | np.ndarray) -> str:
-        """Add an exemplar of a class at (inline, crossline, time), or a picture of a patch; return its id."""
+        """Add an exemplar of a class and return its id.
+
+        `place` is the centre of its patch (inline, crossline, time), or a picture of the patch.
+        """
         entries, first = self._new_class(name)
         if np.ndim(place) < 2:
             place = self._check_place(place)
@@ -301,9 +308,9 @@ class JobChoices(JobFolder):
         along : {"inline", "crossline"}
             Direction of the lines.
         labels : path, DataArray or Dataset, optional
-            Labels to confirm in place of the labels of this job. They are codes with a table of classes (an array with
+            Labels to confirm in place of the labels of this job: codes with a table of classes (an array with
             ``attrs["classes"]``, or a SEG-Y or Zarr file as for `evaluate`), the file of a horizon, or a file of fault
-            sticks, near which samples are confirmed as faults.
+            sticks. Samples near a fault stick are confirmed as faults.
         outline : sequence of (trace, time), optional
             Confirm only samples inside this polygon.
         above, below : str, optional
@@ -364,7 +371,7 @@ class JobChoices(JobFolder):
                 self._note(f"The stroke on {where} lies outside the area of interest: nothing there is labelled.")
 
     def _as_labelled(self, stroke: Entry, what: str) -> list[Entry]:
-        """Return log entries that mark the labels under a stroke as right or wrong, one for each class.
+        """Return log entries that mark the labels under a stroke as right or wrong: one entry for each class.
 
         The kind of entry, `what`, is ``stroke`` for right labels and ``exclude`` for wrong ones.
         """
@@ -398,7 +405,10 @@ class JobChoices(JobFolder):
         return self._step(self.log.redo)
 
     def _step(self, step: Callable[[], list[Entry]]) -> list[Entry]:
-        """Call `step`, which undoes or redoes an act; add a note if the options of the index changed."""
+        """Call `step`, which undoes or redoes an act, and return the entries of the act.
+
+        Add a note if the options of the index changed.
+        """
         before = self.plan
         entries, plan = step(), self.plan
         if plan.index != before.index:
@@ -418,7 +428,7 @@ def move_exemplar(job: JobChoices, id: str, place: Place) -> None:
 
 
 def judge(job: JobChoices, patches: Sequence[tuple[str, Any, str]], what: str) -> None:
-    """Record verdicts on patches, given as (class, place, direction), as one act.
+    """Record a verdict on each of `patches`, a list of (class, place, direction); all verdicts are one act.
 
     `what` is ``accept``, ``reject``, or ``forget``, which clears earlier verdicts.
     """

@@ -30,8 +30,8 @@ class Confirmed:
 
     Parameters
     ----------
-    parts : list of (direction, position) and callable
-        Each confirmed section, in the order of confirmation, with a function that returns its codes: uint8, shape
+    parts : list of ((direction, position), callable)
+        Confirmed sections, in the order of confirmation, each with a function that returns its codes: uint8, shape
         (n_traces, n_samples), 0 for samples that are not confirmed; see `confirmed_parts`.
     names : list of str
         Class of each code, starting with code 1.
@@ -50,7 +50,7 @@ class Confirmed:
     partial: Collection[Section] = ()
     own: set[int] = field(init=False)  # positions of the confirmed lines
     whole: set[int] = field(init=False)  # positions of the lines that are confirmed completely
-    lines: set[int] = field(init=False)  # positions of all lines with a confirmed sample, also of a section across them
+    lines: set[int] = field(init=False)  # positions of all lines that a confirmed line or section touches
 
     def __post_init__(self) -> None:
         self.own = {position for (direction, position), _ in self.parts if direction == self.along}
@@ -82,10 +82,10 @@ class Confirmed:
     def over(
         self, line: int, classes: list[str], votes: np.ndarray, traces: Part = EVERY, samples: Part = EVERY
     ) -> tuple[list[str], np.ndarray]:
-        """Return the given votes of a line, changed so that confirmed samples have votes for their class only.
+        """Return (classes, votes) of a line, changed so that each confirmed sample has votes for its class only.
 
-        `line` is the position of the line; `traces` and `samples` select the part of it that `votes` covers. Confirmed
-        classes that are missing in `classes` are added to the returned classes.
+        `line` is the position of the line. `votes` are the unchanged votes for `classes`; `traces` and `samples` select
+        the part of the line that they cover. Confirmed classes that `classes` lacks are added to the returned classes.
         """
         if line not in self.lines:
             return classes, votes
@@ -123,7 +123,7 @@ class NoVotes:
 
 
 def job_confirmed(job: "JobFolder", plan: Plan) -> Confirmed:
-    """Return the confirmed labels of a job, for lines in the direction of a plan; the result is kept in memory."""
+    """Return the confirmed labels of a job, for lines in the direction that `plan` labels; they stay in memory."""
     names = sorted(plan.codes, key=plan.codes.__getitem__)
 
     def make() -> Confirmed:
@@ -141,7 +141,9 @@ def job_confirmed(job: "JobFolder", plan: Plan) -> Confirmed:
 def confirmed_parts(
     state: State, files: LineFiles, codes: Mapping[str, int], axes: Sequence[np.ndarray], kept: Kept
 ) -> Sequence[tuple[Section, Callable[[], np.ndarray]]]:
-    """Return each confirmed section of a volume, in the order of confirmation, with a function that returns its codes.
+    """Return a list of (section, function that returns its codes), one for each confirmed section of a volume.
+
+    The list is in the order of confirmation; a section is (direction, position). For the codes see `Confirmed`.
 
     Parameters
     ----------
@@ -149,11 +151,11 @@ def confirmed_parts(
     files : LineFiles
         Files of the job; a line whose file is missing or damaged has no confirmed sample.
     codes : dict
-        Class in use, under the name with which it was first added -> its code.
+        Name of a class in use -> its code. The name is the one under which the class was first added.
     axes : list of three arrays
         Inline numbers, crossline numbers and times of the volume.
     kept : Kept
-        Cache in memory of the codes that were read.
+        Cache in memory of codes that were read before.
     """
     strokes = [*_clicks(state), *((stroke["id"], scope(stroke), stroke) for stroke in state.strokes)]
     marks = [Mark(one, path, section_of(stroke, axes), stroke) for one, path, stroke in strokes]
@@ -200,9 +202,11 @@ def _labels_on(
     later: Sequence[Mark],
     axes: Sequence[np.ndarray],
 ) -> np.ndarray:
-    """Return the codes of a confirmed line on the axes of a volume, with later strokes and clicks applied.
+    """Return the codes of a confirmed line on the axes of a volume, with the strokes and clicks in `later` applied.
 
-    All codes are 0 if the file of the line is missing or damaged.
+    `entry` confirms the line; `place` is its section. `codes` maps all classes in use to their codes, and `used` only
+    the classes that were not removed after the confirmation. If the file of the line is missing or damaged, all
+    returned codes are 0.
     """
     try:
         labels = files.read(entry["file"])._replace(classes=entry["classes"])
@@ -222,7 +226,10 @@ def _labels_on(
 
 
 def _clicks(state: State) -> Iterable[tuple[str, Scope, Entry]]:
-    """Yield (id, scope, stroke) of each exemplar for each of the two sections through it; the stroke has one point."""
+    """Yield (id, scope, stroke) twice for each exemplar with a place: for the inline and the crossline through it.
+
+    The stroke has one point. The scope lists the files through which the exemplar was imported.
+    """
     for one in state.exemplars:
         for along in DIRECTIONS if one.place else ():
             stroke = {"what": "stroke", "class": one.name, "along": along, "points": [one.place]}
@@ -282,10 +289,10 @@ def is_open(job: "JobFolder", line: int, codes: np.ndarray, store: Any) -> bool:
 
 
 def confirmed_evidence(confirmed: Confirmed, sampled: Iterable[int]) -> dict[float, np.ndarray]:
-    """Return line position -> confirmed codes on the line that a mapper learns from, shape (n_samples, n_traces).
+    """Return a dict: line position -> confirmed codes from which a mapper learns, shape (n_samples, n_traces).
 
-    Confirmed lines give all their samples. Confirmed sections across the lines give a strip of four traces, the
-    spacing of grid points, on each line at a position in `sampled`.
+    A confirmed line gives all its samples. A confirmed section across the lines gives a strip of four traces (the
+    spacing of grid points) on every line whose position is in `sampled`.
     """
     found = {float(line): confirmed.codes(line).T for line in sorted(confirmed.own)}
     across = [(position, read()) for (way, position), read in confirmed.parts if way != confirmed.along]

@@ -97,7 +97,7 @@ def unconfirm_lines(job: "Job", lines: Sequence[float], along: str) -> None:
 
 
 def confirmed_numbers(job: "Job", along: str, *, whole: bool = False) -> list[float]:
-    """Return the numbers of the confirmed lines of a direction, also of lines that the volume does not have.
+    """Return the numbers of the confirmed lines of one direction, including lines that the volume does not have.
 
     If `whole` is True, lines of which only a part is confirmed are left out.
     """
@@ -122,7 +122,10 @@ def checked_lines(job: "Job", lines: Any, along: str) -> list[float]:
 
 
 def _line_labels(job: "Job", source: Source, line: float, along: str, outline: Outline | None) -> LineLabels | None:
-    """Return the labels that a source has on a line, inside the outline if one is given; None if it has no label."""
+    """Return the labels of `source` on a line; None if it has no labels on the line.
+
+    If `outline` is given, only labels inside this polygon count.
+    """
     direction = DIRECTIONS.index(along)
     codes = source.section(line)
     if outline is not None:
@@ -138,7 +141,10 @@ def _line_labels(job: "Job", source: Source, line: float, along: str, outline: O
 
 
 def _inside(job: "Job", source: Source, line: float, along: str, outline: Outline) -> npt.NDArray[np.bool_]:
-    """Return which samples of a line lie inside an outline of (trace, time), shape (n_traces, n_samples)."""
+    """Return a mask of the samples of a line inside a polygon, shape (n_traces, n_samples).
+
+    `outline` lists the corners of the polygon as (trace, time).
+    """
     points = [tuple(map(float, point)) for point in outline]
     if len(points) < 3 or any(len(point) != 2 for point in points):
         raise ValueError(f"The outline is {str(outline)[:80]}; give three points or more of (trace, time).")
@@ -220,7 +226,11 @@ def _of_array(codes: xr.DataArray, along: str, classes: Sequence[str], what: str
 def _of_horizon(
     job: "Job", along: str, horizon: pd.DataFrame, path: str, above: str | None, below: str | None
 ) -> Source:
-    """Return labels to confirm from a horizon: a class above it, and a class below it, on the traces that have it."""
+    """Return labels to confirm from a horizon, on the traces that it covers.
+
+    Samples above the horizon have the class `above`, samples at and below it the class `below`. Samples whose class is
+    None are not confirmed.
+    """
     if not (above or below):
         raise ValueError(f"{path} is a horizon; name the class above it (--above), below it (--below), or both.")
     direction, samples = DIRECTIONS.index(along), job.axes[2]

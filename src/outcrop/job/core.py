@@ -157,7 +157,7 @@ class Job(JobChoices):
         judge(self, self._patches_at(rows), "reject")
 
     def _patches_at(self, rows: Sequence[int] | int) -> list[tuple[str, Any, str]]:
-        """Return (class, place, direction) of retrieved patches, given by their numbers in the column ``row``."""
+        """Return a list of (class, place, direction) of the patches with the numbers `rows` in the column ``row``."""
         numbers = row_list(rows)
         found = table_file.published(self)
         if found is None or not set(numbers) <= set(found.index):
@@ -199,8 +199,8 @@ class Job(JobChoices):
             Samples with a confidence below `min_confidence` are uncertain; `max_error` chooses this minimum so that the
             expected share of wrong labels is at most `max_error`. Kept for the next call; 0 removes the minimum.
         step : int, optional
-            Samples and traces between patches, for mappings that need patches of one size; kept for the next call,
-            ``auto`` resets it.
+            Samples and traces from one patch to the next, for mappings that need patches of one size; kept for the next
+            call, ``auto`` resets it.
         with_jobs : sequence of path, optional
             Jobs on the same volume whose exemplars, strokes and verdicts the mapper learns from too; kept for the next
             call, an empty sequence removes them.
@@ -258,12 +258,15 @@ class Job(JobChoices):
         return labelling.labelled_lines(self, self.plan)
 
     def fused_labels(self, **where: Unpack[Where]) -> xr.Dataset:
-        """Return labels, read lazily, from the votes of inlines and crosslines; lines without votes are labelled first.
+        """Return labels, read lazily, that are decided from the votes of both inlines and crosslines.
 
-        The new votes are stored; `labels` and exports do not change. The label of a sample uses the votes of both
-        directions, also at the eight traces around it, so that `outcrop.bodies` are not striped along one direction.
-        If the directions agree little on a class, such as faults of one strike, only the votes of one direction, that
-        of the index, count for this class. ``attrs["one_sided"]`` maps each such class to the agreement (an IoU).
+        Lines of the other direction (crosslines if `label` labels inlines) are labelled first if they have no votes
+        yet. Their votes are stored; `labels` and exports do not change.
+
+        The label of a sample is decided from the votes of both directions, at its own trace and at the eight traces
+        around it. Geobodies in these labels therefore have no stripes along one direction. If the two directions agree
+        little on a class (for instance on faults of one strike), only the votes of the direction that `label` labels
+        count for this class. ``attrs["one_sided"]`` maps each such class to the agreement (an IoU).
         """
         from outcrop.job.fusion import fused_labels
 
@@ -277,8 +280,9 @@ class Job(JobChoices):
         Returns
         -------
         dict
-            ``where``, bool, shape (n_traces, n_samples), the samples that changed; ``share`` of changed samples among
-            the labelled samples outside strokes; ``table``, a DataFrame with the columns from, to and samples.
+            ``where``: mask of the samples whose label changed, shape (n_traces, n_samples). ``share``: their share of
+            the labelled samples outside strokes. ``table``: number of changed samples (column ``samples``) by label
+            before (``from``) and after (``to``) the stroke.
         """
         from outcrop.job.changes import changes
 
@@ -294,7 +298,7 @@ class Job(JobChoices):
         seed: int = 0,
         memory: int | None = None,
     ) -> str:
-        """Write labels as SEG-Y (.sgy), .zarr, .npy, .png of one section or, to any other folder, as a training set.
+        """Write labels as SEG-Y (.sgy), .zarr, .npy or .png (one section); to any other folder, write a training set.
 
         Parameters
         ----------

@@ -85,7 +85,10 @@ class Corrections:
                 self.lines |= set(np.flatnonzero(marked).tolist())
 
     def _by_line(self, places: Sequence[tuple[str, tuple[int, int, int]]]) -> dict[int, list[tuple[int, int, int]]]:
-        """Return line position -> places on the line as (code - 1, trace position, sample position)."""
+        """Return a dict: line position -> list of (code - 1, trace position, sample position) on this line.
+
+        `places` is a list of (class, position on the three axes).
+        """
         found: dict[int, list[tuple[int, int, int]]] = {}
         for name, at in places:
             found.setdefault(at[self.along], []).append((self.names.index(name), at[1 - self.along], at[2]))
@@ -108,9 +111,9 @@ class Corrections:
         return codes
 
     def excluded_on(self, line: int) -> np.ndarray:
-        """Return the samples of a line at which each class is excluded, bool, shape (n_codes, n_traces, n_samples).
+        """Return at which samples of a line each class is excluded, bool, shape (n_codes, n_traces, n_samples).
 
-        At the centre of a rejected patch its class is excluded too.
+        At the centre of a rejected patch, the class of the patch is excluded too.
         """
         found = np.zeros((len(self.names), *self.section_shape), bool)
         for (direction, position), section in self.excluded.items():

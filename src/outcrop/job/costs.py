@@ -45,8 +45,8 @@ class Cost(NamedTuple):
 def index_cost(volume: xr.DataArray, grid: PatchGrid, options: IndexOptions, *, workers: int | None = None) -> Cost:
     """Return the time and disk space that an index with all patches of a grid needs.
 
-    A few patches at each of three places of the survey are described, by as many threads as the index will use, so that
-    the measurement includes the competition between threads.
+    The descriptors of a few patches at three places of the survey are computed and timed. As many threads work as for
+    the index, so that the measurement includes the competition between threads.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def label_cost(
     workers : int, optional
         Number of processes; if it is not given, threads are used instead, one for each core.
     progress, **where
-        As for `Job.label`: ``device`` and ``memory``.
+        As for `Job.label`; ``where`` may contain ``device`` and ``memory``.
     """
     plan = replace(job.plan, label=job.plan.label.updated(**(options or {})))
     mapper = job_mapper(job, plan, progress=progress, **where)
@@ -122,7 +122,10 @@ def label_cost(
 
 
 def check_disk(folder: Path, needed: float) -> None:
-    """Raise ValueError if `needed` bytes do not fit on the disk of a folder; the folder may not exist yet."""
+    """Raise ValueError if `needed` bytes do not fit on the disk of a folder; the folder may not exist yet.
+
+    Files in the folder count as free space, because they may be part of the same work.
+    """
     place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
     free = shutil.disk_usage(place).free
     if needed > free:
@@ -136,9 +139,9 @@ def check_disk(folder: Path, needed: float) -> None:
 
 
 def _places(n: int, count: int, threads: int) -> list[np.ndarray]:
-    """Return numbers of patches to measure, from the start, middle and end of a grid of `n` patches, in blocks.
+    """Return blocks of patch numbers to measure, from the start, the middle and the end of a grid of `n` patches.
 
-    There are about `count` patches for each thread.
+    The blocks contain about `count` patches for each thread.
     """
     size = max(1, min(count * threads, n) // 3)
     starts = sorted({0, max(0, n // 2 - size // 2), n - size})
@@ -161,7 +164,7 @@ def _stored(features: np.ndarray) -> float:
 
 
 def _written(votes: Sequence[np.ndarray], classes: Sequence[str]) -> tuple[float, float]:
-    """Return the seconds and bytes that storing the votes of one line takes."""
+    """Return the mean seconds and bytes that storing the votes of one line takes; `votes` has one array per line."""
     with tempfile.TemporaryDirectory() as folder:
         store = VoteStore.make(Path(folder), (len(votes), *votes[0].shape[1:]), classes)
         begin = time.perf_counter()

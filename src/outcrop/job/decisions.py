@@ -156,7 +156,7 @@ class Decisions:
         return self._who
 
     def add(self, *entries: Entry) -> list[Entry]:
-        """Write entries as one act; return them with id, time and writer.
+        """Write entries as one act, and return them with their id, time and writer added.
 
         In a ``with`` block of `act`, the entries are written at the end of the block.
         """
@@ -203,8 +203,8 @@ class Decisions:
     def undo(self, act: str | None = None) -> list[Entry]:
         """Undo the last act of this person and return its entries, or an empty list if there is no act to undo.
 
-        Acts of this writer count, and acts of the same person by writers that have ended. Consecutive answers to one
-        audit are undone together; on the page, one by one.
+        A writer is a process that records decisions. Acts of this writer count, and acts of the same person by writers
+        that have ended. Consecutive answers to one audit are undone together; on the page, one by one.
 
         Parameters
         ----------
@@ -269,7 +269,7 @@ class Decisions:
     # ---- export and import ------------------------------------------------------------------------------------------
 
     def give(self, path: str | Path) -> int:
-        """Write all entries to a file for another job, and return their number.
+        """Write all entries to a file that another job can import, and return the number of entries.
 
         Entries that confirm a line contain its labels as text.
         """
@@ -305,7 +305,9 @@ class Decisions:
         return entry
 
     def take(self, path: str | Path) -> int:
-        """Import the entries of an exported file or of a file in another job, as one act; return their number.
+        """Import the entries of a file of decisions as one act; return the number of entries.
+
+        The file was exported from another job, or lies in the folder of another job.
 
         Imported entries may change each other, but no decision of this job: see `outcrop.job.imports`.
         """

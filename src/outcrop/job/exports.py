@@ -114,7 +114,10 @@ def with_masks(labels: xr.Dataset) -> xr.Dataset:
 
 
 def _mask_block(codes: xr.DataArray, code: int, key: Any) -> np.ndarray:
-    """Return a mask of a block of labels, uint8: 1 at samples with the code `code`, 0 elsewhere; `key` is the block."""
+    """Return a mask of a block of labels, uint8: 1 at samples with the code `code`, 0 elsewhere.
+
+    `key` selects the block.
+    """
     mask: np.ndarray = np.equal(codes[key].values, code)
     return mask.astype(np.uint8)
 
@@ -130,8 +133,8 @@ def with_scores(job: "Job", labels: xr.Dataset) -> xr.Dataset:
 
 
 def _score_blocks(view: Labels, names: Sequence[str], key: Any) -> np.ndarray:
-    """Return the scores (votes) of some classes in a block of the volume, uint8.
+    """Return the scores (votes) of selected classes in a block of the volume, uint8.
 
-    `key` selects positions in `names`, then positions of inlines, crosslines and samples.
+    `key` has four parts: it selects classes of `names`, then positions of inlines, crosslines and samples.
     """
     return np.stack([view.score_block(name, key[1:]) for name in np.array(names, object)[key[0]]])

@@ -91,7 +91,10 @@ def drawn_places(volume: xr.DataArray, sticks: pd.DataFrame) -> tuple[str, list[
 
 
 def section_at(volume: xr.DataArray, name: str, label: float) -> xr.DataArray:
-    """Return a section or a slice of a volume; of a large slice only every second, third, ... line is read."""
+    """Return the section or time slice of a volume at the number or time `label` of the axis `name`.
+
+    Of a large time slice only every second, third, ... line is read.
+    """
     if name not in DIRECTIONS:
         step = int(np.ceil(np.sqrt(volume.shape[0] * volume.shape[1] / TRACES)))
         volume = volume.isel(inline=slice(None, None, step), crossline=slice(None, None, step))

@@ -68,7 +68,7 @@ def all_sticks(
     threshold: float = THRESHOLD,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the sticks on lines of a job, of all classes; the sticks of lines picked before are read from files.
+    """Return all fault sticks that are picked on lines of a job; sticks that were picked before are read from files.
 
     Parameters
     ----------
@@ -121,10 +121,10 @@ def sticks_of_class(
     threshold: float = THRESHOLD,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the fault sticks of a class, joined into surfaces: accepted sticks, and picked sticks on its labels.
+    """Return the fault sticks of a class, joined into surfaces: accepted sticks, and parts of picked sticks.
 
-    A picked stick is cut to the parts along which the labels show the class. A stroke counts like a label at once,
-    before the line is labelled again.
+    Of a picked stick, only the parts along which the labels show the class are returned. A stroke counts like a label
+    at once, before the line is labelled again.
 
     Parameters
     ----------
@@ -279,9 +279,10 @@ def _shown_by_labels(job: "Job", name: str) -> Callable[[int], np.ndarray]:
 def _parts(
     job: "Job", sticks: pd.DataFrame, judged: pd.DataFrame, shown: Callable[[int], np.ndarray] | None = None
 ) -> pd.DataFrame:
-    """Return the parts of sticks that follow no judged stick and lie inside a mask for each line.
+    """Return the parts of sticks that lie inside the mask of their line and do not follow a judged stick.
 
-    `shown` returns the mask of the line at a position; if it is None, sticks are not masked.
+    `judged` are the accepted and rejected sticks; a part follows one if it stays within three traces of it. `shown`
+    returns the mask of the line at a position; if `shown` is None, all samples count as inside.
     """
     direction = job.plan.along
     along, parts = DIRECTIONS[direction], []
@@ -298,10 +299,10 @@ def _parts(
 def _cut(
     job: "Job", points: pd.DataFrame, shown: np.ndarray, others: Sequence[pd.DataFrame] = ()
 ) -> list[pd.DataFrame]:
-    """Return the parts of one stick that lie inside a mask and do not follow another stick.
+    """Return the parts of one stick that lie inside the mask `shown` and do not follow a stick in `others`.
 
-    `shown` is the mask, shape (n_traces, n_samples); short gaps in it do not cut the stick. `others` are the other
-    sticks. Parts shorter than the shortest stick are left out.
+    The mask has the shape (n_traces, n_samples); short gaps in it do not cut the stick. A part follows another stick if
+    it stays within three traces of it. Parts shorter than `SHORTEST` samples are left out.
     """
     vertical, samples = str(job.volume.dims[2]), job.axes[2]
     every, columns = _course(job, points)
@@ -331,7 +332,7 @@ def _cut(
 
 
 def _course(job: "Job", points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of the samples of a stick from top to base, and the position of its trace at each sample."""
+    """Return the sample positions of a stick, from top to base, and its trace position at each of these samples."""
     vertical, samples = str(job.volume.dims[2]), job.axes[2]
     direction = direction_of(points)
     traces = job.axes[1 - direction]
@@ -344,8 +345,8 @@ def _course(job: "Job", points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 def judge_sticks(job: "Job", sticks: pd.DataFrame, what: str, name: str | None = None) -> None:
     """Accept or reject sticks, or clear the verdicts on them; one undo cancels all verdicts of a call.
 
-    An accepted stick is kept as a stroke of the class along it. A rejected one is kept as a stroke that excludes the
-    class: its samples are not the class, and no other class is painted.
+    An accepted stick is recorded as a stroke of the class along the stick. A rejected stick is recorded as a stroke
+    that excludes the class: its samples are not the class, and no other class is painted.
 
     Parameters
     ----------
@@ -412,7 +413,10 @@ def accept_sticks(job: "Job", sticks: pd.DataFrame, name: str) -> int:
 
 
 def _decide(job: "Job", sticks: pd.DataFrame, name: str, what: str) -> None:
-    """Record a verdict, ``accept``, ``reject`` or ``forget``, on sticks as strokes along them, as one act."""
+    """Record the verdict `what` (``accept``, ``reject`` or ``forget``) on sticks, as one act.
+
+    Each verdict is recorded as a stroke along its stick.
+    """
     entries, first = ([], "erase") if what == "forget" else job._new_class(name)
     for _, points in sticks.groupby("stick"):
         places = points[list(job.volume.dims)].to_numpy(float).tolist()

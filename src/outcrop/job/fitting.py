@@ -244,7 +244,8 @@ def weak_patches(job: "Job", plan: Plan, memory: int) -> tuple[Any, ...]:
 def borrow(job: "Job", source: "Job", progress: Any = None) -> Mapping[str, Any]:
     """Copy the mapper of the job `source` into this job.
 
-    Return a dict: ``mapper``, the cache key of the copy; ``classes``; and ``index``, index options of the job `source`.
+    Return a dict: ``mapper``, the cache key of the copy; ``classes``, the names of its classes; ``index``, the options
+    size, gain and along of the index of `source`.
     """
     plan = source.plan
     mapper = named_mapper(source, plan, progress=progress)

@@ -121,7 +121,7 @@ class JobFolder:
         return self._held("plan", (state, known, codes, joined), lambda: resolve(known, state, codes, joined))
 
     def _readable(self, state: State) -> State:
-        """Return a state without the confirmed lines whose file is missing or damaged; add a note for each file."""
+        """Return `state` without confirmed lines whose file is missing or damaged; add a note for each such file."""
         if not state.confirmed:
             return state
 
@@ -136,7 +136,10 @@ class JobFolder:
         return self._held("readable state", (state, self.log.line_files.changed()), make)
 
     def _joined(self, path: str) -> Joined:
-        """Return another job, from which the mapper learns too, with its plan (None if the job cannot be opened)."""
+        """Return the path and the plan of another job, from which the mapper of this job learns too.
+
+        The plan is None if the job cannot be opened.
+        """
         try:
             return Joined(path, self._joined_job(path).plan)
         except (ValueError, OSError):
@@ -149,7 +152,7 @@ class JobFolder:
         return self._jobs[path]
 
     def _codes(self, state: State) -> dict[str, int]:
-        """Return class -> code, with the name under which a class was first added; also for removed classes.
+        """Return a dict: name under which a class was first added -> its code; removed classes are included.
 
         New classes get codes, which are stored in the folder. The code of a class never changes.
         """
@@ -233,7 +236,10 @@ class JobFolder:
         return "" if stamp in ("", before.get("stamp")) else self._check_file(place, before, most, progress)
 
     def _check_array(self, before: dict[str, Any], most: int | None) -> None:
-        """Record the array of this job as a new volume if its samples were changed in place."""
+        """Record the array of this job as a new volume if its samples were changed in place.
+
+        If `most` is not None, only a few samples are compared. `before` are the facts recorded earlier.
+        """
         if self._glance is None or self._volume is None:
             return
         now = glance(self._volume)
@@ -333,7 +339,7 @@ def _read_json(path: Path) -> dict[str, int]:
 
 
 def _with_codes(codes: dict[str, int], names: list[str]) -> dict[str, int]:
-    """Return a copy of class -> code in which every name that has no code gets the next free code."""
+    """Return a copy of `codes` (class -> code) in which each class of `names` without a code gets the next code."""
     codes = dict(codes)
     for name in names:
         if name not in codes:

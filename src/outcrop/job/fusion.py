@@ -1,4 +1,4 @@
-"""Labels from the votes of inlines and crosslines: one mapper labels both, and the votes of both are added."""
+"""Labels from the votes of inlines and crosslines: one mapper labels both, and the votes of both are summed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -43,7 +43,10 @@ def fused_labels(job: "Job", **where: Unpack[Where]) -> xr.Dataset:
 
 
 def direction_agreement(job: "Job", plan: Plan, cross: Plan) -> dict[str, float]:
-    """Return, by class, the IoU of inline and crossline labels at the crossings of evenly spaced lines."""
+    """Return a dict: class -> IoU of inline and crossline labels at the crossings of evenly spaced lines.
+
+    `plan` labels the lines of one direction, `cross` the lines of the other.
+    """
     views = [voted_labels(job, [one]) for one in (plan, cross)]
     crossings = {}
     for one in (plan, cross):
@@ -67,7 +70,7 @@ def voted_labels(job: "Job", plans: Sequence[Plan], one_sided: Mapping[str, floa
     """Return labels, read lazily, from the votes of one plan, or of two plans with different line directions.
 
     Only lines that are labelled under the first plan have labels. For classes in `one_sided` (class -> agreement of the
-    directions) only the votes of the first plan count; they replace those of the second.
+    directions) only the votes of the first plan count; they replace the votes of the second plan.
     """
     views = [label_view(job, plan)[0] for plan in plans]
     dataset = label_dataset(job, plans[0])
@@ -83,8 +86,9 @@ def _decided(views: Sequence[Labels], one_sided: Sequence[int], key: Any) -> np.
     """Return label, confidence and margin of a block, uint8, shape (3, n_inlines, n_crosslines, n_samples).
 
     The margin is the difference of the two highest shares of votes. Each of `views` holds the labels of one direction.
-    With two views, their votes are added, and also the votes of the eight surrounding traces. A class without votes at
-    a sample gets none from the surrounding traces, so that strokes keep their effect.
+    With two views, the votes of both are summed over each trace and the eight traces around it. A class without votes
+    at a sample gets no votes from the traces around it, so that strokes keep their effect. For the classes in
+    `one_sided` (given as code - 1) only the votes of the first view count. `key` selects the block.
     """
     rows, columns, samples = (np.arange(n)[part] for n, part in zip(views[0].shape, key, strict=True))
     reach = int(len(views) > 1)
@@ -129,7 +133,7 @@ def _sum_around(total: np.ndarray, axis: int, near: np.ndarray, places: np.ndarr
 def _votes(
     views: Sequence[Labels], one_sided: Sequence[int], rows: np.ndarray, columns: np.ndarray, samples: np.ndarray
 ) -> np.ndarray:
-    """Return the votes of all views in a block, added up by class: shape (n_codes, n_rows, n_columns, n_samples).
+    """Return the sum of the votes of all views in a block, by class: shape (n_codes, n_rows, n_columns, n_samples).
 
     For classes in `one_sided`, given as code - 1, only the votes of the first view count; at each sample they are
     multiplied by the number of views with votes there.

@@ -58,7 +58,10 @@ def background_advice(plan: Plan, mapper: Any) -> list[str]:
 
 
 def coverage(plan: Plan, view: Labels, lines: Sequence[int], axis: np.ndarray) -> list[str]:
-    """Return sentences about classes that cover nothing or most of the given lines; `lines` are positions."""
+    """Return sentences about classes that cover nothing or most of some lines.
+
+    `lines` are positions, of which at most five are examined; `axis` has the line number of each position.
+    """
     some = [lines[at] for at in np.unique(np.linspace(0, len(lines) - 1, LINES).round().astype(int))] if lines else []
     name = DIRECTIONS[plan.along]
     where = f"{name} {axis[some[0]]:g}" if len(some) == 1 else f"{len(some)} of {len(lines)} labelled {name}s"

@@ -27,7 +27,10 @@ def scope(entry: Entry) -> Scope:
 
 
 def entries_in_force(entries: Sequence[Entry]) -> set[tuple[Scope, str]]:
-    """Return (scope, id) of the entries in force: they were not undone, and neither was the import of their files.
+    """Return a set of (scope, id) of the entries in force.
+
+    An entry is in force if neither the entry nor the import of one of its files was undone. The scope of an entry is
+    the list of files through which it was imported.
 
     Examples
     --------

@@ -56,7 +56,7 @@ def check_colour(text: str) -> str:
 
 
 def pack(picture: np.ndarray) -> str:
-    """Return a picture (an array) as base64 text, in which form a decision stores it."""
+    """Return a picture (an array) as base64 text, the form in which a decision stores it."""
     out = io.BytesIO()
     np.save(out, picture, allow_pickle=False)
     return base64.b64encode(out.getvalue()).decode()

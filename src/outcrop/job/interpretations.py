@@ -27,7 +27,7 @@ RADIUS = 2.0  # samples, of strokes along a horizon
 
 
 def is_interpretation(path: str | Path) -> bool:
-    """Return whether a file has a suffix of fault sticks or horizons.
+    """Return whether the suffix of a file belongs to a format of fault sticks or horizons.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def read_interpretation(path: str | Path, volume: xr.DataArray) -> tuple[str, pd
 
 
 def import_strokes(job: "Job", path: str | Path, name: str) -> int:
-    """Import fault sticks as accepted sticks of a class, or a horizon as strokes; return how many were recorded."""
+    """Import fault sticks as accepted sticks of a class, or a horizon as strokes of it; return their number."""
     kind, table = read_interpretation(path, job.volume)
     if kind == "sticks":
         return accept_sticks(job, table, name)
@@ -112,7 +112,7 @@ def _stick_middles(job: "Job", sticks: pd.DataFrame) -> list[list[float]]:
 
 
 def _spread(horizon: pd.DataFrame, count: int) -> Iterator[list[float]]:
-    """Yield points of a horizon: first evenly spaced points of the table, then all others in random order."""
+    """Yield points of a horizon: first `count` evenly spaced rows of its table, then all other rows in random order."""
     places = horizon[[*DIRECTIONS, horizon.columns[-1]]].to_numpy(float)
     order = np.linspace(0, len(places) - 1, 2 * count + 1).astype(int)[1::2]
     others = np.random.default_rng(0).permutation(len(places))
@@ -137,7 +137,7 @@ def score_interpretation(
     Returns
     -------
     dict
-        Scores of `stick_scores` or `horizon_misfit`, and ``class``.
+        Scores of `stick_scores` or `horizon_misfit`, and ``class``, the name of the class.
     """
     kind, table = read_interpretation(path, job.volume)
     along = DIRECTIONS[job.plan.along]

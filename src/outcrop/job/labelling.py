@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def label_lines(
     job: "Job", plan: Plan, lines: Sequence[int] | None = None, *, workers: int | None = None, **where: Any
 ) -> list[int]:
-    """Compute and store the votes of lines that have none for a plan; return the positions of all requested lines.
+    """Compute and store the votes of lines that have no votes of `plan`; return the positions of all requested lines.
 
     Parameters
     ----------
@@ -116,7 +116,10 @@ def vote_store(job: "Job", plan: Plan, key: str, mapper: Any) -> VoteStore:
 
 
 def vote_keys(job: "Job", plan: Plan) -> dict[int, str]:
-    """Return line position -> cache key of the votes on the line: those of the plan, else the newest older votes."""
+    """Return a dict: line position -> cache key of the votes on the line.
+
+    These are the votes of `plan` if they are stored, else the newest votes of earlier decisions or options.
+    """
     stages, current = job.stages, plan.keys["votes"]
     written = [words for words in stages.journal("votes") if len(words) == 2 and words[1].isdigit()]
     keys = {key for key, _ in written if _same_lines(job, plan, key)}
@@ -134,10 +137,10 @@ def _same_lines(job: "Job", plan: Plan, key: str) -> bool:
 
 
 def labelled_lines(job: "Job", plan: Plan) -> dict[int, bool]:
-    """Return line position -> whether the line is stale, for all labelled lines.
+    """Return a dict: position of each labelled line -> whether the line is stale.
 
-    A line is stale if its votes were computed under another cache key than that of the plan. A confirmed line counts as
-    labelled; it is stale only if it also has stale votes at samples that are not confirmed.
+    A line is stale if its votes are stored under another cache key than the votes of `plan`. A confirmed line counts as
+    labelled; it is stale only if it has stale votes at samples that are not confirmed.
     """
     confirmed = None
     with contextlib.suppress(ValueError, OSError):  # the volume is missing
@@ -146,7 +149,7 @@ def labelled_lines(job: "Job", plan: Plan) -> dict[int, bool]:
 
 
 def _stale_lines(job: "Job", plan: Plan, sources: dict[int, str], confirmed: Confirmed | None) -> dict[int, bool]:
-    """Return line position -> whether the line is stale, for all labelled and confirmed lines.
+    """Return a dict: position of each labelled or confirmed line -> whether the line is stale; see `labelled_lines`.
 
     `sources` maps the position of a line to the cache key of its votes.
     """
@@ -208,7 +211,7 @@ def corrections(job: "Job", plan: Plan) -> Corrections:
 
 
 def judged_shift(plan: Plan) -> float:
-    """Return a correction of confidence, added to its logit, estimated from the answers to audits of samples."""
+    """Return the number to add to the logit of confidence so that it fits the answers to audits of samples."""
     judged = [one for one in plan.state.audits if "confidence" in one and one["answer"] != "unknown"]
     return confidence_shift([one["confidence"] for one in judged], [one["answer"] == "yes" for one in judged])
 

@@ -105,7 +105,7 @@ class LineFiles:
 
 
 def _labels(data: bytes | None) -> LineLabels:
-    """Return the labels in the bytes of a file; raise ValueError if the bytes are None or the labels not valid."""
+    """Return the labels in the bytes of a file; raise ValueError if these are None or not valid labels."""
     if data is None:
         raise ValueError("its bytes do not match the digest in its name")
     with np.load(io.BytesIO(data), allow_pickle=False) as stored:

@@ -49,7 +49,7 @@ class Options:
         return replace(self, **{name: defaults[name] if _is_auto(value) else value for name, value in chosen.items()})
 
     def changed(self) -> dict[str, Any]:
-        """Return the values that differ from the defaults, in the types of JSON."""
+        """Return a dict: option -> value, for all values that differ from the defaults; the values have JSON types."""
         defaults = as_json(asdict(type(self)()))
         return {name: value for name, value in as_json(asdict(self)).items() if value != defaults[name]}
 
@@ -100,7 +100,7 @@ class IndexOptions(Options):
             if value is not None and not (len(parts) in (1, 2) and all(_whole(part) for part in parts)):
                 raise ValueError(f"{name} is {value!r}; give one or two whole numbers of 1 or more.")
         if not _whole(self.every):
-            raise ValueError(f"every is {self.every!r}; choose 1 (every line) or more.")
+            raise ValueError(f"Option every is {self.every!r}; choose 1 (every line), 2 (every second line) or more.")
         if self.along not in (*DIRECTIONS, "both"):
             raise ValueError(f"Direction {self.along!r} is unknown; choose inline, crossline or both.")
         if self.clip is not None and not (_number(self.clip) and self.clip > 0):
@@ -213,7 +213,8 @@ class LabelOptions(Options):
     seed : int
         Seed of all random numbers of the mapping.
     step : int, optional
-        Samples and traces between patches, for mappings that need patches of one size; a third of the patch by default.
+        Samples and traces from one patch to the next, for mappings that need patches of one size; by default a third of
+        the patch.
     with_jobs : tuple of str
         Folders of jobs on the same volume from which the mapper learns too.
     mapper : str, optional

@@ -32,7 +32,7 @@ def save(figure: Any, path: Path) -> None:
 def image_axes(
     images: Mapping[tuple[int, int], np.ndarray], *, columns: int, size: tuple[float, float]
 ) -> tuple[Any, list[Any]]:
-    """Return a figure with images in some cells of a grid, without ticks, and their axes.
+    """Draw images without ticks in cells of a grid; return the figure, and a list with the axes of each image.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def draw_retrieval(job: "Job", weak: WeakLabels, folder: Path | None = None) -> 
 def draw_labels(
     job: "Job", line: float, *, truth: Any = None, name: str = "labels.png", labels: xr.Dataset | None = None
 ) -> None:
-    """Save a picture of the labels on one line in the folder of a job.
+    """Save a picture of the labels on one line; it is saved in the job folder under `name`.
 
     `line` is the number of the line. `labels` replace the labels of the job; `truth` is drawn for comparison.
     """

@@ -52,7 +52,7 @@ class Plan:
     state : State
         Classes, exemplars, verdicts, strokes and audits in force: the evidence.
     codes : dict
-        Class, under the name with which it was first added (its first name) -> code; also removed classes.
+        First name of a class (the name under which it was added) -> its code; removed classes are included.
     index : IndexOptions
         Options of the index, with the size and the step fitted to the survey.
     survey : IndexOptions or None
@@ -62,7 +62,7 @@ class Plan:
     joined : tuple of Joined
         Other jobs from which the mapper learns too.
     across : bool
-        If True, the lines across those of the index are labelled.
+        If True, the lines that cross the lines of the index are labelled.
     """
 
     volume: Mapping[str, Any]
@@ -109,7 +109,10 @@ class Plan:
 
     @cached_property
     def queries(self) -> dict[str, list[Exemplar]]:
-        """First name of a class -> its exemplars, for which the index is searched; if it has none, accepted patches."""
+        """First name of a class -> patches for which the index is searched.
+
+        These are the exemplars of the class, or its accepted patches if it has no exemplar.
+        """
         return self.state.queries()
 
     @cached_property
@@ -151,8 +154,8 @@ class Plan:
     def confirmed(self) -> list[Any]:
         """One list for each confirmed line, from which cache keys are made.
 
-        It has the direction, the number and the file of the line, the classes that were removed later, and the strokes
-        and exemplars that change the labels of the line.
+        Each list has the direction, the number and the file of the line, the classes that were removed later, and the
+        strokes and exemplars that change the labels of the line.
         """
         exemplars = [(one.id, one.scope, [one.name, one.place]) for one in self.state.exemplars if one.place]
         strokes = [(one["id"], scope(one), [one.get("what"), learnt(one)]) for one in self.state.strokes]
@@ -303,7 +306,7 @@ def resolve(volume: Mapping[str, Any], state: State, codes: Mapping[str, int], j
         From `known_volume`.
     state : State
     codes : dict
-        Class, under the name with which it was first added -> its code.
+        First name of a class (the name under which it was added) -> its code.
     joined : sequence of Joined
         Jobs from which the mapper learns too.
     """

@@ -66,7 +66,10 @@ def kept(job: "Job", plan: Plan) -> WeakLabels | None:
 
 
 def newest(job: "Job", plan: Plan) -> tuple[str, WeakLabels] | None:
-    """Return cache key and patches of the last search, even if decisions changed since; None if none can be read."""
+    """Return (cache key, patches) of the last search that can be read; None if no search can be read.
+
+    The patches may be out of date, if decisions changed after the search.
+    """
     for key, *_ in reversed(job.stages.journal("retrieved")):
         index = job.stages.facts("retrieved", key).get("inputs", {}).get("index", "")
         given = job.stages.facts("index", index).get("inputs")
@@ -135,7 +138,7 @@ def _bounded(count: int | str, most: int) -> int | str:
 
 
 def fitting_exemplars(grid: PatchGrid, plan: Plan) -> dict[str, list[Any]]:
-    """Return class -> exemplars whose patch lies inside the volume, in the form that `outcrop.retrieve` takes."""
+    """Return a dict: class -> exemplars whose patch lies inside the volume, in the form for `outcrop.retrieve`."""
     found = {name: [one.patch for one in some if fits(grid, one)] for name, some in plan.queries.items()}
     return {name: some for name, some in found.items() if some}
 
@@ -187,7 +190,7 @@ def is_stored(folder: Path) -> bool:
 
 
 def class_counts(folder: Path) -> dict[str, int]:
-    """Return class -> number of retrieved patches stored in a folder; empty if they cannot be read."""
+    """Return a dict: class -> number of retrieved patches stored in a folder; empty if they cannot be read."""
     try:
         if (folder / ARRAYS).is_file():
             with np.load(folder / ARRAYS, allow_pickle=False) as arrays:

@@ -46,10 +46,11 @@ def score_labels(
     Returns
     -------
     dict
-        Scores of `pixel_scores`, and ``MIU_without_boundary`` (MIU without the samples within 5 rows and columns of a
-        true boundary); ``inlines`` or ``crosslines``, the scored lines; ``confirmed``, the confirmed lines among them;
-        ``bodies``, for each class but the background its boundary distance, in the two ``units``, and its hits and
-        false alarms by connected zone.
+        Scores of `pixel_scores`, and these keys. ``MIU_without_boundary``: MIU without the samples within 5 rows and
+        columns of a true boundary. ``inlines`` or ``crosslines``: numbers of the scored lines. ``confirmed``: numbers
+        of the confirmed lines among them. ``bodies``: one dict for each class but the background, with its boundary
+        distance and its hits and false alarms by connected zone. ``units``: units of the boundary distance in time (or
+        depth) and along the line.
     """
     labels = job.labels if labels is None else labels
     truth = expert_labels(truth_path, str(job.volume.dims[2]))
@@ -83,7 +84,10 @@ def score_labels(
 
 
 def _spacing(job: "Job") -> tuple[tuple[float, float], tuple[str, str]]:
-    """Return the spacing of samples and of traces, and their units: samples and traces if the volume has no units."""
+    """Return the spacing of (samples, traces), and the units of these two spacings.
+
+    Where the volume has no unit, the spacing is 1 and its unit ``samples`` or ``traces``.
+    """
     samples = job.volume[job.volume.dims[2]].values
     unit, bins = sample_unit(job.volume), line_spacing(job.volume)
     down = abs(float(samples[1] - samples[0])) if unit and len(samples) > 1 else 1.0
@@ -113,9 +117,9 @@ def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None 
 
 
 def by_look(mapper: Any) -> Any:
-    """Return a copy of a mapper by points that ignores positions, so that only the look of a sample counts.
+    """Return a copy of a `PointMapper` that ignores positions, so that only the look of a sample counts.
 
-    It still treats the survey as layered or not. Other mappers are returned unchanged.
+    The copy treats the survey as layered if the original mapper does. Other mappers are returned unchanged.
     """
     if not isinstance(mapper, PointMapper):
         return mapper
@@ -138,7 +142,10 @@ def expert_labels(path: str | Path, domain: str) -> xr.DataArray:
 
 
 def named_alike(job: "Job", names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
-    """Return expert class names, replaced by names in `known` where the match is obvious; add a note on each match."""
+    """Return expert class names, replaced by names in `known` where the match is obvious; see `matched_names`.
+
+    A note is added to the job for each match of names that differ in more than capitals.
+    """
     matched, notes = matched_names(names, known, what)
     for text in notes:
         job._note(text)
@@ -147,6 +154,8 @@ def named_alike(job: "Job", names: Sequence[str], known: Sequence[str], what: st
 
 def matched_names(names: Sequence[str], known: Sequence[str], what: str) -> tuple[list[str], list[str]]:
     """Return expert class names, replaced by names in `known` where the match is obvious, and notes on the matches.
+
+    `what` is the name of the expert labels in the notes.
 
     Examples
     --------
@@ -163,7 +172,9 @@ def matched_names(names: Sequence[str], known: Sequence[str], what: str) -> tupl
 
 
 def unmatched_classes(scored: Iterable[str], names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
-    """Return a warning about expert classes without labels, if the labels have classes that the expert lacks.
+    """Return a list with a warning if expert classes have no labels and the labels have classes unknown to the expert.
+
+    Otherwise the list is empty.
 
     Parameters
     ----------
@@ -190,10 +201,11 @@ def unmatched_classes(scored: Iterable[str], names: Sequence[str], known: Sequen
 
 
 def obvious_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:
-    """Return expert class -> class of a job with a different name, where the match is obvious.
+    """Return a dict: expert class -> the class in `known` that obviously means the same, where the two names differ.
 
-    Names match if they differ only in capitals, hyphens or plurals; else if all words of one name are in the other
-    name, and in no further name.
+    `names` are the expert classes, `known` the classes of the job. Two names match if they differ only in capitals,
+    hyphens or plurals. Of the remaining names, two match if all words of one occur in the other. A match counts only
+    if neither of its names matches another name in the same way.
 
     Examples
     --------
@@ -240,12 +252,12 @@ def compare_jobs(job: "Job", other: "Job", *, lines: Sequence[int] | None = None
     Returns
     -------
     dict
-        ``lines``, numbers of the lines labelled in both jobs; ``agreement``, share of samples with the same class,
-        among the samples with a class in both jobs; ``rows``, table of the classes: share of samples in this job and
-        in the other job, and intersection over union of the two jobs (``IU``); ``differ``, table of the lines: share
-        of samples with another class, largest first; ``decisions``, table of the number of decisions by job, writer
-        and kind; ``confusion``, number of samples by class in this job (rows) and in the other job (columns), and
-        ``classes``, the names of its rows and columns.
+        ``lines``: numbers of the lines labelled in both jobs. ``agreement``: share of samples with the same class,
+        among the samples with a class in both jobs. ``rows``: table of the classes, with the share of samples in this
+        job and in the other job, and the intersection over union of the two jobs (``IU``). ``differ``: table of the
+        lines, with the share of samples whose classes differ, largest first. ``decisions``: table of the number of
+        decisions by job, writer and kind. ``confusion``: number of samples by class in this job (rows) and in the
+        other job (columns). ``classes``: names of the rows and columns of ``confusion``.
     """
     along = DIRECTIONS[job.plan.along]
     pair = job.labels, other.labels

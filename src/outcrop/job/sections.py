@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def labelling_grid(job: "Job", plan: Plan) -> PatchGrid:
-    """Return the grid from which lines are labelled: of patches, or of whole sections for the mapping ``points``."""
+    """Return the grid from which lines are labelled: of patches, or for the mapping ``points`` of whole sections."""
     return patch_grid(job, plan, size=1) if plan.by_points else patch_grid(job, plan)
 
 
@@ -34,10 +34,10 @@ def patch_grid(job: "Job", plan: Plan, size: int | None = None) -> PatchGrid:
 
 
 def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:
-    """Return two dicts by section: painted codes and excluded classes.
+    """Return two dicts: section -> painted codes, and section -> where each class is excluded.
 
-    They are as `painted_sections` and `excluded_sections` return them, without strokes that contradict a line confirmed
-    later.
+    They are as `painted_sections` and `excluded_sections` return them, but without samples at which a stroke
+    contradicts a confirmed label.
     """
 
     def make() -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:

@@ -50,9 +50,9 @@ class State(NamedTuple):
     confirmed: list[Entry]  # with `older`: ids of earlier strokes and exemplars, `without`: classes removed later
 
     def queries(self) -> dict[str, list[Exemplar]]:
-        """Return the exemplars of every class, in the order of the classes.
+        """Return a dict: first name of a class -> its exemplars, or its accepted patches if it has no exemplar.
 
-        For a class without exemplars its accepted patches are returned; a class without either is left out.
+        A class with neither exemplars nor accepted patches is left out.
         """
         accepted = [Exemplar("", one.name, one.place, along=one.along) for one in self.verdicts if one.accept]
         found = {
@@ -138,7 +138,8 @@ def background_of(state: State) -> str | None:
 def wins_over_line(mark: str, path: Scope, entry: Entry) -> bool:
     """Return whether a stroke or an exemplar changes the labels of a confirmed line.
 
-    `mark` and `path` are its id and its scope; `entry` is the entry that confirms the line.
+    `mark` is the id of the stroke or exemplar, and `path` its scope (the files through which it was imported). `entry`
+    is the entry that confirms the line.
 
     Decisions of a job win over decisions imported into it; within one scope the later decision wins.
     """
@@ -153,7 +154,8 @@ def wins_over_line(mark: str, path: Scope, entry: Entry) -> bool:
 def _acts_on(entry: Entry, path: Scope) -> bool:
     """Return whether an entry may change decisions of the scope `path`.
 
-    It may change decisions of its own scope, and of files that were imported into its scope.
+    A scope names the files through which a decision was imported. An entry may change decisions of its own scope, and
+    of files that were imported into its scope.
     """
     return path[: len(scope(entry))] == scope(entry)
 
@@ -244,7 +246,7 @@ def _stroke(state: Replay, entry: Entry) -> None:
 
 
 def _insert(entries: list[Entry], entry: Entry) -> None:
-    """Insert a stroke or a confirmed line into a list; decisions of this job come after all imported ones."""
+    """Insert a stroke or a confirmed line into a list; decisions of this job come after all imported decisions."""
     path, below = scope(entry), len(entries)
     if len(path) == 1:
         below = bisect.bisect_left(entries, True, key=lambda one: not scope(one))

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> dict[int, bool]:
-    """Return, by position of a labelled line, whether it is stale; raise ValueError if no line is labelled.
+    """Return a dict: position of each labelled line -> whether it is stale; raise ValueError if no line is labelled.
 
     Parameters
     ----------
     stale : bool
         If True, stale lines are accepted; if False, they raise ValueError.
     option : bool
-        If True, the message of this error proposes the option ``--stale``.
+        If True, the message about stale lines proposes the option ``--stale``.
     """
     lines = job.labelled
     if not lines:
@@ -58,14 +58,17 @@ def status(job: "Job") -> dict[str, Any]:
     Returns
     -------
     dict
-        ``volume``; ``volume_unread``, a sentence if it is missing or was not compared; ``classes`` (name -> code);
-        ``background``; ``decisions``, the number of each kind; ``audits``, number of answers by subject; ``writers``;
-        ``retrieved`` (class -> patches), with ``retrieved_stale`` if the table is older than the decisions and
-        ``retrieved_edited`` if it was edited by hand; ``lines`` (``total``, ``labelled``, ``stale``, ``confirmed``);
-        ``index`` (options, ``finished``); ``label`` (options); ``keys``; ``damaged``, unreadable decisions by file;
-        ``disk``, bytes of index, survey subset, mappers and votes, bytes per patch and per labelled sample; ``next``,
-        a command line, or Python if the volume is an array; ``correct_next``, once a line is confirmed: the line to
-        correct next and a place on it, see `next_line`.
+        ``volume``: its path, or ``array``. ``volume_unread``: a sentence if the volume is missing or was not compared,
+        else empty. ``classes``: name -> code. ``background``: name of this class. ``decisions``: their number by kind.
+        ``audits``: number of answers by subject. ``writers``: their names.
+        ``retrieved``: class -> number of retrieved patches. ``retrieved_stale``: whether they are older than the
+        decisions. ``retrieved_edited``: whether the table of these patches was edited by hand.
+        ``lines``: number of lines, by ``total``, ``labelled``, ``stale`` and ``confirmed``. ``index``: its options, and
+        whether it is ``finished``. ``label``: its options. ``keys``: cache key of each stage.
+        ``damaged``: file -> number of decisions that cannot be read. ``disk``: bytes of index, survey subset, mappers
+        and votes, and bytes per patch and per labelled sample.
+        ``next``: the next command line, or Python statement if the volume is an array. ``correct_next``: the line to
+        correct next and a place on it, see `next_line`; None if no line is confirmed.
     """
     try:
         unread = job._check_volume(most=QUICK)
@@ -141,9 +144,9 @@ def _disk(job: "Job", plan: Plan) -> dict[str, float]:
 
 
 def _retrieved(job: "Job", plan: Plan) -> tuple[dict[str, int], bool]:
-    """Return class -> number of retrieved patches, and whether these patches are stale.
+    """Return a dict, class -> number of retrieved patches, and whether these patches are stale.
 
-    They are the patches of the plan, or those of the last search if the plan has not been searched.
+    They are the patches that `plan` retrieves; if those are not stored, the patches of the last search.
     """
     key = plan.keys["retrieved"]
     current = key is not None and retrieved.is_stored(job.stages.path("retrieved", key))
@@ -156,7 +159,10 @@ def _retrieved(job: "Job", plan: Plan) -> tuple[dict[str, int], bool]:
 
 
 def _next(job: "Job", report: dict[str, Any]) -> str:
-    """Return the command line, or the Python statement for an array, that a user should run next."""
+    """Return the command line that a user should run next; for a volume in an array, a Python statement.
+
+    `report` is the dict that `status` returns.
+    """
     name, lines, able = shlex.quote(str(job.path)), report["lines"], report["lines"]["total"]
     if 0 < lines["labelled"] < able:
         with contextlib.suppress(ValueError, OSError):  # the volume is missing
@@ -223,7 +229,10 @@ def clean(job: "Job", *, keep: int | None = None, dry_run: bool = False) -> list
 
 
 def in_use(job: "Job") -> set[tuple[str, str | None]]:
-    """Return (kind, cache key) of the results that the present decisions or the labels, also stale ones, use."""
+    """Return a set of (kind, cache key) of the results that the present decisions or labels use.
+
+    Stale labels are included.
+    """
     plan = job.plan
     keys: set[tuple[str, str | None]] = {(kind, key) for kind, key in plan.keys.items() if kind != "volume"}
     for one in (plan, replace(plan, across=True)):

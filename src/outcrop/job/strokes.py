@@ -109,7 +109,10 @@ def stroke_mask(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> np.nda
 
 
 def _place(axis: np.ndarray, label: float) -> float:
-    """Return the position of the axis value nearest to `label`, extrapolated in steps of the axis beyond its ends."""
+    """Return the position of the axis value nearest to the value `label`.
+
+    If `label` lies more than a step beyond an end of the axis, its position is extrapolated.
+    """
     at = nearest_position(axis, label)
     step = float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
     return at + (label - axis[at]) / step if at in (0, len(axis) - 1) and abs(label - axis[at]) > abs(step) else at
@@ -118,7 +121,10 @@ def _place(axis: np.ndarray, label: float) -> float:
 def _placed(
     strokes: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Sequence[np.ndarray]
 ) -> Iterator[tuple[Section, bool, int, np.ndarray]]:
-    """Yield, for every stroke, its section, whether it excludes its class, its code (0 for an eraser), and its mask."""
+    """Yield (section, whether it excludes its class, code of its class, mask) of every stroke; an eraser has code 0.
+
+    Strokes on lines that the volume does not have, and strokes of other classes than `names`, are left out.
+    """
     codes = {name: i + 1 for i, name in enumerate(names)} | {"erase": 0}
     for stroke in strokes:
         place = section_of(stroke, axes)
@@ -158,7 +164,9 @@ def painted_sections(
 def excluded_sections(
     strokes: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Sequence[np.ndarray]
 ) -> dict[Section, np.ndarray]:
-    """Return where each class is excluded, by section; a later stroke of the class or an eraser clears the exclusion.
+    """Return a dict: section -> where each class is excluded on it.
+
+    A later stroke of any class, or a later eraser, clears the exclusions at its samples.
 
     Parameters
     ----------
@@ -195,13 +203,14 @@ def cell_means(values: np.ndarray) -> np.ndarray:
 
 
 def painted_nodes(codes: np.ndarray, excluded: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the grid points that a mapper learns from the strokes on a section.
+    """Return the grid points that strokes on a section cover, and what a mapper learns at them.
 
     Parameters
     ----------
     codes : uint8 array, shape (n_traces, n_samples)
         ``i + 1`` for class i.
     excluded : bool array, shape (n_classes, n_traces, n_samples)
+        Where each class is excluded.
 
     Returns
     -------
@@ -260,9 +269,9 @@ def painted_patches(
     -------
     starts : array, shape (m, 4)
     classes : array of str, shape (m,)
-        A retrieved patch keeps its class. A further patch has the class, other than the background, with most painted
-        samples in it. If only the background is painted in it, it has the class of a retrieved patch that it overlaps
-        on the same section, or is background if it overlaps none.
+        A retrieved patch keeps its class. A further patch has the class with most painted samples in it, where the
+        background does not count. If only the background is painted in it, it has the class of a retrieved patch that
+        it overlaps on the same section; if it overlaps no retrieved patch, it is background.
     masks : uint8 array, shape (m, height, width), or None if no painted section is large enough for a patch
         ``i + 1`` for the i-th class, in the order in which `classes` first name them.
     """

@@ -126,7 +126,7 @@ def _verdict(what: str, name: str, place: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _patches(weak: WeakLabels, index: Index) -> set[tuple[str, tuple[Any, ...]]]:
-    """Return a set with (class, place and direction) of the patches in a table."""
+    """Return a set of (class, (inline, crossline, time, direction)) of the patches in a table."""
     dims = list(index.volume.dims)
     places = weak.positions[dims].to_numpy(float).tolist()
     along = [str(name) for name in weak.positions["along"]]
@@ -134,7 +134,11 @@ def _patches(weak: WeakLabels, index: Index) -> set[tuple[str, tuple[Any, ...]]]
 
 
 def summarise(weak: WeakLabels) -> dict[str, dict[str, Any]]:
-    """Return for every class how many patches were retrieved, how similar they are, and how many are likely wrong."""
+    """Return a dict: class -> facts about its retrieved patches.
+
+    The facts are the number of ``patches``, the similarity of the ``best`` and of the ``last`` patch, and the share of
+    patches that are likely ``wrong``.
+    """
     rows = {}
     for name in dict.fromkeys(weak.classes):
         similarity = weak.similarity[weak.classes == name]

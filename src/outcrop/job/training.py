@@ -42,7 +42,7 @@ def net_inputs(job: "Job", *, epochs: int | None, seed: int) -> dict[str, Any]:
 def train_net(
     job: "Job", *, epochs: int | None = None, seed: int = 0, device: str | None = None, progress: Progress | None = None
 ) -> tuple[str, Any]:
-    """Train a U-Net on the labels of a job, or resume its training; return the cache key, and the net."""
+    """Train a U-Net on the labels of a job, or resume its training; return (cache key, net)."""
     lines = checked_lines(job, option=False)
     key = job.stages.begin("net", net_inputs(job, epochs=epochs, seed=seed))
     folder = job.stages.path("net", key)
@@ -91,8 +91,9 @@ def net_gain(job: "Job", *, truth: str | Path | None = None) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``inlines`` or ``crosslines``, the lines that both label; ``agreement``, the share of labels that the net
-        reproduces, by class and for ``all``; with a truth also ``rows``: the scores of the labels and of the net.
+        ``inlines`` or ``crosslines``: numbers of the lines that have labels of the job and of the net. ``agreement``:
+        share of the labels of the job that the net reproduces, by class and for ``all``. ``rows``, only if `truth` is
+        given: the scores of the labels of the job and of the net.
     """
     along = DIRECTIONS[job.plan.along]
     old, new = job.labels, net_labels(job)

@@ -74,7 +74,7 @@ def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
 def apart(grid: PatchGrid, rows: np.ndarray) -> np.ndarray:
     """Return up to eight of the given rows, earlier rows first, whose patches do not overlap each other.
 
-    Patches on nearby lines can overlap too.
+    `rows` are numbers of patches in the grid. Patches on nearby lines can overlap too.
     """
     chosen: list[int] = []
     overlap, covered = Overlap(grid, rows), np.zeros(len(rows), bool)

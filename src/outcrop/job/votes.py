@@ -137,7 +137,9 @@ def read_labels(labels: Labels, coords: dict[Any, np.ndarray], stale: set[int], 
 
 
 def survey_limit(stores: Mapping[int, VoteStore | NoVotes], options: LabelOptions, shift: float = 0.0) -> float:
-    """Return the confidence below which a label is uncertain: the minimum chosen, or estimated from a maximum error.
+    """Return the confidence below which a label is uncertain: the chosen minimum, or an estimate.
+
+    The estimate is the lowest limit that keeps the expected share of wrong labels at or below the chosen maximum error.
 
     Parameters
     ----------

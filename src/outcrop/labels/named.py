@@ -13,7 +13,7 @@ def named_labels(labels: xr.Dataset | xr.DataArray) -> xr.Dataset:
     ----------
     labels : Dataset or DataArray
         A Dataset with ``label`` and further variables, or the codes of the labels alone. ``attrs["classes"]`` names the
-        codes 1, 2, ... In the result, an axis ``class`` is the first axis.
+        codes 1, 2, ... If there is an axis ``class``, it comes first in the result.
 
     Examples
     --------

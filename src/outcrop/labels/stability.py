@@ -87,10 +87,10 @@ def _clipped(values: np.ndarray, scaled: bool) -> np.ndarray:
 
 
 def unchanged(before: np.ndarray, after: np.ndarray, classes: Sequence[str]) -> dict[str, float]:
-    """Return, for each class and for ``all`` classes, the share of labels that are equal in two arrays.
+    """Return a dict: class name -> share of the labels of this class in `before` that are equal in `after`.
 
-    Samples without a label in either array do not count. The share of a class is computed over the samples that have
-    this class in `before`; it is NaN for a class without samples.
+    The key ``all`` has the share over all classes. Samples that are uncertain or not labelled in one array or in both
+    do not count. The share of a class without samples is NaN.
     """
     both = labelled(before) & labelled(after)
     same = before == after

@@ -58,7 +58,7 @@ class LabelStore(LineStore):
             )
 
     def write(self, line: int, section: dict[str, np.ndarray]) -> Seals:
-        """Store the arrays of a line by name; return the checksums of the written chunks, for `confirm`."""
+        """Store the arrays of a line, given by name; return the checksums of the written chunks, for `confirm`."""
         return {
             name: write_chunks(self.arrays[name], self.axes[name], line, np.expand_dims(values, self.axes[name]))
             for name, values in section.items()

@@ -52,7 +52,10 @@ class VoteStore(LineStore):
 
     @classmethod
     def make(cls, folder: Path, shape: Sequence[int], classes: Iterable[str]) -> "VoteStore":
-        """Open the store in a folder; if missing, create it with shape (n_lines, n_traces, n_samples) and classes."""
+        """Open the store in a folder; if it is missing, create it for the given shape and classes.
+
+        `shape` is (n_lines, n_traces, n_samples).
+        """
         names = list(classes)
         if not (folder / "votes.zarr").is_dir():
             lines, traces, samples = shape
@@ -75,7 +78,7 @@ class VoteStore(LineStore):
         return {"votes": write_file(self.votes, line, packed), "counts": write_file(self.counts, line, counts)}
 
     def read(self, line: int, traces: Part = EVERY, samples: Part = EVERY) -> np.ndarray:
-        """Return the votes of a line or of some of its traces and samples, shape (n_classes, n_traces, n_samples).
+        """Return the votes of a line, by default of all traces and samples; shape (n_classes, n_traces, n_samples).
 
         A damaged line raises an error and is removed from the log of finished lines.
         """
@@ -88,7 +91,7 @@ class VoteStore(LineStore):
             raise
 
     def read_lines(self, lines: Sequence[int], traces: Part = EVERY, samples: Part = EVERY) -> np.ndarray:
-        """Return the votes of lines or of some of their traces and samples.
+        """Return the votes of several lines, by default of all traces and samples.
 
         Returns
         -------

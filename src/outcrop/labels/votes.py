@@ -109,9 +109,9 @@ def _at_once(grid: PatchGrid, mapper: Any, memory: int) -> int:
 
 
 def lines_of(grid: PatchGrid, mapper: Any) -> dict[int, slice]:
-    """Return a dict from the position of each line that a mapper can label to the rows of its patches in the grid.
+    """Return a dict: position of a line -> rows of its patches in the grid. It has all lines that a mapper can label.
 
-    Mappers of whole sections label lines without patches too.
+    A mapper of whole sections can label lines without patches too; such a line has an empty slice of rows.
     """
     rows = {int(line): rows for _, line, rows in grid.lines()}
     if not _takes_sections(grid, mapper):
@@ -219,7 +219,7 @@ def _scores(mapper: Any, patches: np.ndarray, device: str | None) -> np.ndarray:
 
 
 def chosen_lines(grid: PatchGrid, rows: dict[int, slice], lines: Sequence[int] | np.ndarray | None) -> list[int]:
-    """Return the positions of the lines to label on the axis of the lines, in ascending order.
+    """Return the lines to label in ascending order, each as its position on the axis of the lines.
 
     Raise a ValueError if one of the lines cannot be labelled.
 

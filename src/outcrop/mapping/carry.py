@@ -2,8 +2,9 @@
 
 Two shifts map each sample of a line to a position on a confirmed line. The vertical shift aligns the traces of the two
 lines. The sideways shift follows the reflectors. It is applied only near class boundaries that cut reflectors, such as
-faults and flanks, because they move sideways from line to line. Each sample gets the distances from its position on the
-confirmed line to the classes there. If there are confirmed lines on both sides, their distances are interpolated.
+faults and flanks, because they move sideways from line to line. For each sample, the distances to the classes are
+measured on the confirmed line, from the position to which the sample is mapped. With a confirmed line on each side, the
+distances measured on both are interpolated.
 
 The carried labels are combined with the votes of a learner, which labels lines from features. The carried boundaries
 are more uncertain, and the learner has more weight, where the confirmed lines are farther away and where the vertical
@@ -77,8 +78,9 @@ class Carried(NamedTuple):
         Notes
         -----
         The result is proportional to :math:`s^{k} \\exp(-d / b)` with the learner's share s of a class, the distance d
-        to the class and the blur b. The exponent k rises from 0.1 next to a confirmed line to 1 far away. Where the
-        blur exceeds 4 pixels, b stays 4 while k rises to 1; b grows further only when k is 1.
+        to the class and the blur b, which is the uncertainty of the boundaries. The exponent k rises from 0.1 next to a
+        confirmed line to 1 far away. Where the blur exceeds 4 pixels, b stays 4 while k rises to 1; b grows further
+        only when k is 1.
         """
         metres = counted_metres(self.metres, self.layered)
         exponent = np.float32(LEARNER + (1 - LEARNER) * (1 - np.exp(-((metres / LEARNER_FAR) ** 2))))
@@ -124,7 +126,7 @@ def carry(
     *,
     layered: bool = False,
 ) -> Carried | None:
-    """Carry labels to a line from the nearest confirmed line on either side.
+    """Carry labels to a line from the nearest confirmed line on each side, or on one side if the other has none.
 
     Parameters
     ----------
@@ -168,7 +170,7 @@ def carry(
 
 
 def _blended(parts: list[Carried]) -> Carried:
-    """Average the labels carried from the confirmed lines on both sides, weighted by the inverse of their distances.
+    """Average the labels carried from one or two confirmed lines; the weights are the inverse distances of these lines.
 
     Class boundaries are thus interpolated linearly between the two lines.
     """
@@ -186,7 +188,7 @@ def _blended(parts: list[Carried]) -> Carried:
 def _from_line(
     line: ConfirmedLine, section: npt.ArrayLike, nodes: Nodes, metres: float, n_classes: int, *, layered: bool
 ) -> Carried:
-    """Carry labels from one confirmed line to the section of another line at a distance of `metres`."""
+    """Carry labels from one confirmed line to the section of another line; `metres` is the distance of the lines."""
     source, target = balanced(np.divide(line.section, 255, dtype=np.float32)), balanced(np.asarray(section, np.float32))
     shift, spread = vertical_shift(source, target, metres)
     move = sideways_move(line, nodes, shift, metres)
@@ -199,10 +201,10 @@ def _from_line(
 
 
 def counted_metres(metres: float, layered: bool) -> float:
-    """Convert the distance from a confirmed line to the distance at which layer boundaries are equally uncertain.
+    """Return the distance in a layered survey at which boundaries are as uncertain as at `metres` in this survey.
 
-    In a layered survey both distances are equal. In other surveys boundaries change faster from line to line, so the
-    result is larger than `metres`.
+    Both are distances from a confirmed line. In a layered survey they are equal. In other surveys boundaries change
+    faster from line to line, so the result is larger than `metres`.
 
     Examples
     --------
@@ -271,7 +273,7 @@ def matching(source: Floats, target: Floats, width: tuple[float, float]) -> Floa
 
 
 def sideways_move(line: ConfirmedLine, nodes: Nodes, shift: Floats, metres: float) -> Floats:
-    """Return how many grid points farther right, along reflectors, structures lie than on a confirmed line.
+    """Return how many grid points farther right, measured along reflectors, structures lie than on a confirmed line.
 
     Parameters
     ----------
@@ -333,9 +335,9 @@ def class_distances(codes: npt.NDArray[np.uint8], n_classes: int) -> Floats:
 
 
 def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
-    """Project the encoder's predictions on a confirmed line and on another line on axes that separate the classes.
+    """Return the encoder's predictions for a confirmed line and for another line, projected to other axes.
 
-    The axes are those of a linear discriminant analysis of the confirmed line's classes.
+    The axes separate the classes of the confirmed line; a linear discriminant analysis computes them.
     """
     source, target = line.predictions.astype(np.float32), nodes.predictions
     codes = _at_nodes(line.codes)
@@ -457,9 +459,10 @@ def _vertical_costs(source, target, most):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _sideways_costs(source, target, dips, most):  # type: ignore[no-untyped-def]
-    """Return the squared distances of features when one line is moved along reflectors by -most to most grid points.
+    """Return the squared distances between the features of two lines, for each sideways move of `source`.
 
-    The shape of the result is (rows, columns, n_moves).
+    `source` is moved along the reflectors of `target` by -most to most grid points. The shape of the result is (rows,
+    columns, n_moves).
     """
     n_rows, n_columns, n = target.shape
     out = np.empty((n_rows, n_columns, 2 * most + 1), np.float32)

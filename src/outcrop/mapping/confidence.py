@@ -114,8 +114,8 @@ def confidence(scores: Array) -> Array:
 
     If the scores are probabilities, the share is a probability: 1 where a single class has evidence, one half where two
     classes tie, 1 / n_classes where all classes tie, and 0 where no class has evidence. It does not depend on the
-    amplitude of the patch. A rescaled share or a margin would fill [0, 1] evenly, but could not be calibrated against
-    the accuracy of the labels.
+    amplitude of the patch. A rescaled share, or the difference of the two highest shares, would fill [0, 1] evenly, but
+    could not be calibrated against the accuracy of the labels.
 
     Examples
     --------

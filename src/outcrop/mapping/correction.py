@@ -22,7 +22,7 @@ N_PLACES = 3  # last columns of the compared points: line, trace and sample
 
 
 class Correction(NamedTuple):
-    """Correction of votes by strokes: painted grid points, and their weights in the correction of other points."""
+    """Correction of votes by strokes: painted grid points, and the weight of each of them in the correction."""
 
     painted: Floats  # (n, n_features + 3): features, divided by the width of the kernel; line, trace and sample
     weights: Floats  # (n, n_classes), for lines without strokes
@@ -72,7 +72,7 @@ def _similarity(these: Floats, those: Floats) -> tuple[Floats, Floats]:
 
 
 def _squares(these: Floats, those: Floats) -> Floats:
-    """Return the squared Euclidean distances of all pairs of rows of two arrays."""
+    """Return the squared Euclidean distance of each row of `these` from each row of `those`."""
     squares: Floats = (these**2).sum(axis=1)[:, None] + (those**2).sum(axis=1) - 2 * these @ those.T
     return np.maximum(squares, 0)
 

@@ -13,7 +13,8 @@ The objective, with gamma the orthogonality, lambda1 the atom penalty and lambda
 
     F(W, H) = ||X - W H||^2 + gamma ||H H^T - I||^2 + lambda1 ||W||^2 + lambda2 ||H||^2,    W, H >= 0
 
-If pixels were painted by hand, F also contains ``paint`` times the squared evidence of wrong classes on these pixels.
+If pixels were painted by hand, F has a further term: ``paint`` times the squared evidence of the wrong classes on these
+pixels. On a pixel, all classes except the painted one are wrong.
 """
 
 from collections.abc import Callable, Iterator
@@ -62,7 +63,7 @@ VARIANTS = {
 
 
 class Paint(NamedTuple):
-    """Pixels labelled by hand, stored as one mask for each class, of the pixels on which this class is wrong."""
+    """Pixels labelled by hand; for each class, a mask marks the pixels that were painted as another class."""
 
     columns: Array  # positions of the patches with painted pixels
     wrong: list[Array]  # per class, (n_pixels, n_painted): 1 where a pixel was painted as another class, else 0
@@ -98,7 +99,7 @@ def objective(X: Array, W: Array, H: Array, *, penalties: Penalties = PENALTIES,
 def _evaluator(
     X: Array, n_atoms: int, penalties: Penalties, paint: Paint | None
 ) -> Callable[[_Factors, list[Array]], Array]:
-    """Return a function that computes the three numbers of `objective` from the factors and `_painted_misfit`."""
+    """Return a function of the factors and the result of `_painted_misfit`; it computes the numbers of `objective`."""
     xp = array_namespace(X)
     gamma, lambda1, lambda2, charge = penalties
     charges = [] if paint is None else [charge] * len(paint.groups)
@@ -168,8 +169,8 @@ def update_coefficients(
 ) -> Array:
     """Return H after one multiplicative update (the paper's eq. HMUR, or the cubic-root rule).
 
-    A is W^T X, S is W^T W + lambda2 I, G is H H^T; `painted_misfit`, in the shape of H, is W^T times the evidence of
-    wrong classes on painted pixels.
+    A is W^T X, S is W^T W + lambda2 I, G is H H^T. `painted_misfit` is the result of `_pull`: W^T times the evidence of
+    wrong classes on painted pixels. It has the shape of H.
 
     Notes
     -----
@@ -220,7 +221,9 @@ def factorise(
     paint: Paint | None = None,
     accelerate: bool = False,
 ) -> Iterator[tuple[Array, Array, Array]]:
-    """Factorise X into W H iteratively, without end; yield W, H and `objective` at the start and after every iteration.
+    """Factorise X into W H iteratively, without end; yield the result at the start and after every iteration.
+
+    A result is (W, H, the three numbers of `objective`).
 
     Parameters
     ----------
@@ -265,7 +268,8 @@ def _accelerated(
 
     H is updated several times in each iteration, because these updates share the costly products W^T X and W^T W. They
     use the cubic-root rule, which has the fixed points of the ratio rule but does not oscillate. If an iteration raises
-    the objective of the rule (F with gamma times push / 2), it is repeated from the last factors without extrapolation.
+    the objective of the rule (F with gamma * push / 2 in place of gamma), it is repeated from the last factors without
+    extrapolation.
     Before the first update of W, H is updated ten times, because a random H would spoil the atoms.
     """
     xp = array_namespace(X)
@@ -294,7 +298,7 @@ def _accelerated(
 def _iterate(
     X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None, *, steps: int = 1
 ) -> _Factors:
-    """Return the factors after one update of W, in place, and `steps` updates of H."""
+    """Update W once, in place, and H `steps` times; return the factors."""
     W, H, _, _, G = factors
     W = update_atoms(X, W, H, _with_ridge(G, penalties.atoms), penalties=penalties, paint=paint)
     return _settle(_Factors(W, H, W.T @ X, W.T @ W, G), steps, rule, penalties, paint)
@@ -322,16 +326,16 @@ def _scaled_eye(xp: Any, n: int, dtype: Any, device: Any, scale: float) -> Array
 
 
 def _inverse_norms(gram: Array) -> Array:
-    """Return 1 / norm for the norms whose squares are the diagonal of `gram`; 1 where a norm is 0."""
+    """Return 1 / norm, where the squares of the norms are the diagonal of `gram`; 1 where a norm is 0."""
     xp = array_namespace(gram)
     squares = xp.linalg.diagonal(gram)
     return 1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
 
 
 def _pull(W: Array, H: Array, paint: Paint | None) -> Array:
-    """Return W^T times the evidence of wrong classes on painted pixels, in the shape of H.
+    """Return W^T times the evidence of wrong classes on painted pixels, with the shape of H; None if `paint` is None.
 
-    If `paint` is None, return None.
+    On a painted pixel, all classes except the painted one are wrong.
     """
     if paint is None:
         return None

@@ -255,7 +255,10 @@ class LabelMapper(Saved, BaseEstimator):
         return step[:2]
 
     def _label_fitted(self, masks: Array | None) -> tuple[Array, Array]:
-        """Return labels and confidence of the fitted patches; painted pixels keep their label with confidence 1."""
+        """Return labels and confidence of the patches to which the mapper was fitted.
+
+        Painted pixels get the painted class with confidence 1.
+        """
         labels, sure = (self._by_blocks(function) for function in (self._label, confidence))
         if masks is None:
             return labels, sure
@@ -263,7 +266,10 @@ class LabelMapper(Saved, BaseEstimator):
         return xp.where(masks > 0, masks, labels), xp.where(masks > 0, xp.ones_like(sure), sure)
 
     def _by_blocks(self, function: Callable[[Array], Array], patches: Array | None = None) -> Array:
-        """Apply a function to the class scores of patches, block by block; by default, use the fitted patches."""
+        """Apply `function` to the class scores of patches, block by block, and join the results.
+
+        If `patches` is None, use the patches to which the mapper was fitted.
+        """
         check_is_fitted(self, "atoms_")
         coefficients = self.coefficients_ if patches is None else self._solve(patches)
         xp = array_namespace(coefficients)

@@ -85,13 +85,14 @@ class LandmarkGraph:
         Parameters
         ----------
         reach : array, shape (n_landmarks,)
-            From `reach`, for one class.
+            How often random walks from the seeds of the class visit each landmark: a column of the result of `reach`.
 
         Notes
         -----
         If a class has share q of the survey, it consists of the share q of landmarks with the largest reach. Because
         classes end at edges, q is more likely if log reach changes more between neighbouring grid points of which only
-        one belongs to the class. The probability of a landmark is the sum over all shares q at which it belongs.
+        one belongs to the class. The probability of a landmark is the sum of the probabilities of all q at which the
+        landmark belongs to the class.
         """
         log_reach = np.log(reach)
         levels = np.quantile(log_reach, 1 - SHARES)
@@ -139,9 +140,9 @@ def landmark_graphs(survey: SurveySample) -> list[LandmarkGraph]:
 
 
 def _block_scale(features: Floats) -> Floats:
-    """Return a factor for each feature, such that energies have a total variance of 1.
+    """Return a factor for each feature.
 
-    Decoder features, scaled by their factors, have the total variance `FINE_VARIANCE`.
+    Energies times their factors have a total variance of 1, and decoder features a total variance of `FINE_VARIANCE`.
     """
     n = N_ENERGIES
     variance = np.concatenate([np.full(n, 1 / n), np.full(features.shape[1] - n, FINE_VARIANCE)])

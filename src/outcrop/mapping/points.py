@@ -83,7 +83,7 @@ class PointMapper(BaseEstimator, Saved):
     classes_ : array of str
         Names of the classes in the order of their first point; a background without points is last.
     shares_ : dict
-        Expected share of the survey of every class.
+        Class -> its expected share of the survey.
     layered_ : bool
         Whether the classes are ordered layers.
     survey_layered_ : bool
@@ -91,7 +91,8 @@ class PointMapper(BaseEstimator, Saved):
     contradicted_ : list of (str, str)
         For each click whose features are more similar to another class: its class and this other class.
     unlike_ : float
-        Expected share of the survey that is unlike all classes; 0 with a background, and 0 if `layered_`.
+        Expected share of the survey that is unlike all classes; 0 with a background, with confirmed lines, with a
+        single class, and if `layered_`.
 
     Examples
     --------
@@ -346,7 +347,7 @@ class PointMapper(BaseEstimator, Saved):
         return votes if len(self.classes_) == 1 else _normalised(votes)
 
     def _kernel_features(self, nodes: Nodes, line: float | None, rows: Any, columns: Any) -> Floats:
-        """Return scaled features and positions of grid points, as the correction of votes by strokes compares them.
+        """Return the input of `Correction.at` and `fit_correction`: scaled features and positions of grid points.
 
         Features are divided by the width of the correction's kernel.
         """
@@ -354,7 +355,7 @@ class PointMapper(BaseEstimator, Saved):
         return with_places(features, line, STRIDE * rows, STRIDE * columns)
 
     def _fit_strokes(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Correction | None:
-        """Fit a correction that makes votes agree better with strokes when it is added; return None without strokes."""
+        """Fit a correction of votes, so that they agree better with the strokes; return None if `points` is empty."""
         alike, residuals = [], []
         for line in sorted({point.line for point in points}):
             prior = self._votes_before_strokes(nodes[line], line)
@@ -378,7 +379,10 @@ class PointMapper(BaseEstimator, Saved):
         return smooth
 
     def _unlike_their_class(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> list[tuple[str, str]]:
-        """Return (class, more similar class) for each point whose features are more similar to another class."""
+        """Return (class, other class) for each point whose features are more similar to this other class.
+
+        The list is empty if there is a single class, or if the classes are ordered layers.
+        """
         if self.layered_ or len(self.classes_) < 2:
             return []
         features = [nodes[p.line].features[_node((p.trace, p.sample), nodes[p.line].dips.shape)] for p in points]
@@ -386,7 +390,10 @@ class PointMapper(BaseEstimator, Saved):
         return [(point.name, name) for point, name in zip(points, likely, strict=True) if point.name != name]
 
     def _nearest_votes(self, features: Floats) -> Floats:
-        """Interpolate the votes at landmarks to grid points with given features; average over all graphs."""
+        """Return the votes at grid points with the given features, interpolated from landmarks.
+
+        They are averaged over all graphs.
+        """
         points = (features - self.mean_) * self.scale_
         votes = np.zeros((len(points), len(self.classes_)), np.float32)
         for landmarks, landmark_votes in zip(self.landmarks_, self.landmark_votes_, strict=True):
@@ -518,7 +525,10 @@ def _drawn_nodes(
 
 
 def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
-    """Return up to 30 random confirmed grid points of each line for each class that `shown` does not contain."""
+    """Return points at random confirmed grid points: up to 30 of each line for each class that is not in `shown`.
+
+    `shown` holds the classes that have points already.
+    """
     points = []
     for line, codes in confirmed.lines.items():
         shape = tuple(-(-n // STRIDE) for n in codes.shape)
@@ -546,7 +556,7 @@ def _node(place: tuple[float, float], shape: tuple[int, ...]) -> tuple[int, int]
 
 
 def _with_position(nodes: Nodes, line: float) -> Floats:
-    """Return features, predictions and position of the grid points of a line, as the random forest takes them.
+    """Return the input of the random forest for a line: features, predictions and position of each grid point.
 
     The position is repeated three times, so that trees use it more often.
     """
@@ -558,8 +568,8 @@ def _with_position(nodes: Nodes, line: float) -> Floats:
 def _seed_nodes(graph: LandmarkGraph, features: Floats, point: Point) -> tuple[Floats, Floats]:
     """Return the features of the seeds of a point, and their weights, which sum to the weight of the point.
 
-    The seeds of a click are the grid points around it, weighted by their similarity to the nearest grid point. Any
-    other point has one seed, the nearest grid point.
+    Seeds are the grid points from which a class spreads. A click has as seeds all grid points around it, weighted by
+    their similarity to the grid point nearest to the click. Any other point has one seed, the grid point nearest to it.
     """
     row, column = _node((point.trace, point.sample), features.shape)
     if point.kind != "click":

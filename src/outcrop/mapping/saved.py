@@ -23,7 +23,7 @@ def write_mapper(path: str | Path, about: dict[str, Any], arrays: dict[str, Any]
     about : dict
         Data for JSON, such as ``kind``, ``parameters`` and ``classes``.
     arrays : dict
-        From name to NumPy array.
+        Name -> NumPy array.
     """
     from outcrop.storage.workspace import remove, whole_file
 

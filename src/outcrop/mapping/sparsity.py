@@ -22,7 +22,7 @@ def sparsity(atoms: Array) -> Array:
 
 
 def project_sparsity(atoms: Array, sparsity: float) -> Array:
-    """Replace each atom by the nearest non-negative atom of the same Euclidean norm with a given sparsity.
+    """Replace each atom by the nearest non-negative atom that has the same Euclidean norm and a given sparsity.
 
     Parameters
     ----------
@@ -37,8 +37,9 @@ def project_sparsity(atoms: Array, sparsity: float) -> Array:
 
     Notes
     -----
-    Hoyer's alternating projection (JMLR 5, 2004) converges to ``c (w - m)_+`` with one shift m per row. For a given set
-    of pixels above the shift, m has a closed form. The set starts with all pixels and shrinks until it is stable.
+    For an atom w, Hoyer's alternating projection (JMLR 5, 2004) converges to ``c (w - m)_+`` with a factor c and a
+    shift m. For a given set of pixels above the shift, m has a closed form. The set starts with all pixels and shrinks
+    until it is stable.
 
     Examples
     --------

@@ -85,8 +85,8 @@ def nodes_of(section: npt.ArrayLike, device: str | None = None) -> Nodes:
 
     Notes
     -----
-    Energies lie at samples and traces 2.5, 6.5, ... and the encoder's features at 1.5, 5.5, ...; the latter are moved
-    to the former by linear interpolation.
+    Energies lie at samples and traces 2.5, 6.5, ..., the encoder's features at 1.5, 5.5, ... The encoder's features are
+    interpolated linearly to the positions of the energies.
     """
     values = np.asarray(section, np.float32)[None]
     values = np.where(np.isfinite(values), values, np.float32(0.5))
@@ -163,9 +163,10 @@ def _line_nodes(line: tuple[float, npt.ArrayLike]) -> tuple[float, Nodes]:
 def _candidates(
     nodes: Nodes, line: float, time: Floats, keys: npt.NDArray[np.float64], n: int
 ) -> list[npt.NDArray[Any]]:
-    """Return the `n` grid points of a section with the smallest random keys.
+    """Return the data of `n` grid points of a section: of those with the smallest keys.
 
-    The result lists their keys, then the arrays of `SurveySample` from `landmarks` to `relative_time`.
+    `keys` holds a random number for each grid point, and `time` the relative times. The result is a list: the keys of
+    the chosen grid points, then the arrays of `SurveySample` from `landmarks` to `relative_time`.
     """
     chosen = np.argsort(keys)[:n]
     rows, columns = np.unravel_index(chosen, time.shape)

@@ -87,7 +87,7 @@ class Curvelet:
             yield [fft.irfftn(band, s=self.shape, axes=(-2, -1), norm="ortho")]
 
     def adjoint(self, coefficients: list[list[Array]]) -> Array:
-        """Return the image or stack that has these coefficients; the inverse of `forward`, as the frame is tight."""
+        """Return the image or stack that has these coefficients; inverse of `forward`, because the frame is tight."""
         first, xp = as_floats(coefficients[0][0])
         batch, fft = tuple(first.shape[:-2]), fourier(xp)
         spectrum = xp.zeros(
@@ -184,9 +184,10 @@ def frequencies(n: int) -> np.ndarray:
 def _quadrant(
     v: np.ndarray, h: np.ndarray, mv: float, mh: float, n: int
 ) -> Iterator[tuple[np.ndarray, tuple[int, int]]]:
-    """Yield the angular windows and rectangle sizes (along v, along h) of the n wedges of the quadrant v > 0.
+    """Yield, for each of the n wedges of a quadrant, its angular window and the size of its rectangle.
 
-    v and h are the frequencies along the axis of the quadrant and across it.
+    The size is (along v, along h). v and h are the frequencies along the axis of the quadrant and across it; in the
+    quadrant v > 0. mv and mh are the half-widths, along v and h, of the low-pass window inside the wedges.
     """
     lv, lh = floor(4 * mv), floor(4 * mh)
     left = [floor(i * lh / n + 1.5) for i in range(n + 1)]

@@ -22,9 +22,10 @@ class CurveletHistogram:
 
     Notes
     -----
-    For every coefficient array, the bins depend on the sum of the two patches' coefficients (Scott's rule, rounded to
-    1, 2, 3 or 5 times a power of ten), so they differ by pair. :math:`D = \sum (\sqrt{h} - \sqrt{h'})^2` over all bins
-    of all arrays is symmetric and zero for equal patches, but not a metric.
+    Each pair of patches has its own bins: for every coefficient array they depend on the sum of the two patches'
+    coefficients (Scott's rule, rounded to 1, 2, 3 or 5 times a power of ten). The distance of histograms h and h' is
+    :math:`D = \sum (\sqrt{h} - \sqrt{h'})^2` over all bins of all arrays. It is symmetric and zero for equal patches,
+    but not a metric.
     """
 
     distance = True
@@ -57,7 +58,10 @@ class CurveletHistogram:
         return [xp.stack(arrays, axis=1) for arrays in by_size.values()]
 
     def compare(self, a: list[Array], b: list[Array]) -> Array:
-        """Return the squared-chord distances of all pairs of patches from their coefficients, shape (n_a, n_b)."""
+        """Return the squared-chord distance of each patch of `a` from each patch of `b`, shape (n_a, n_b).
+
+        `a` and `b` are results of `describe`.
+        """
         xp = array_namespace(a[0])
         side = 16 if is_numpy(xp) else block_side(xp, sum(x.shape[1] * x.shape[2] for x in a))
         return all_pairs(squared_chord, a, b, side=side)
@@ -97,7 +101,11 @@ def histogram(x: Array, left: Array, width: Array, bins: Array) -> Array:
 
 
 def squared_chord(a: list[Array], b: list[Array]) -> Array:
-    """Return the squared-chord distances of all pairs of patches from their coefficients; bins differ by pair."""
+    """Return the squared-chord distance of each patch of `a` from each patch of `b`, shape (n_a, n_b).
+
+    `a` and `b` hold curvelet coefficients, from `CurveletHistogram.describe`. The distance is between the histograms of
+    two patches; the bins are chosen for each pair separately.
+    """
     xp = array_namespace(a[0])
     function = (compiled_pairs(_chord_loops) if is_numpy(xp) else None) or _chord
     total = sum(function(x, y) for x, y in zip(a, b, strict=True))
@@ -105,7 +113,10 @@ def squared_chord(a: list[Array], b: list[Array]) -> Array:
 
 
 def _chord(x: Array, y: Array) -> Array:
-    """Return the squared-chord distances of all pairs of patches from coefficient arrays of one size."""
+    """Return the part of the squared-chord distance of each pair of patches that comes from arrays of one size.
+
+    `x` and `y` hold curvelet coefficients, shape (n_patches, n_arrays, n_coefficients).
+    """
     xp = array_namespace(x)
     x, y = x[:, None, ...], y[None, ...]
     both = x + y

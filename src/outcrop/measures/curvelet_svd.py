@@ -48,11 +48,14 @@ class CurveletSVD:
         return describe_blocks(self._describe_block, patches, size, workers=workers)[0]
 
     def blocks(self, size: tuple[int, int]) -> list[int]:
-        """Return the number of values in each block of a descriptor, for patches of a given size; here one block."""
+        """Return the number of values in each block of a descriptor, for patches of a given size; here one block.
+
+        The similarity of two descriptors is the mean of the similarities of their blocks.
+        """
         return [sum(self.lengths(Curvelet(size)))]
 
     def inputs(self) -> dict[str, str]:
-        """Return an empty dict, because descriptors depend on nothing but patches and parameters."""
+        """Return the data, besides patches and parameters, on which descriptors depend: an empty dict."""
         return {}
 
     def lengths(self, frame: Curvelet) -> list[int]:
@@ -73,7 +76,7 @@ class CurveletSVD:
         return [effective(values, self.lengths(frame)) if self.truncate else values]
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Return the similarities of all pairs of descriptors, shape (n_a, n_b), from 0 to 1."""
+        """Return the similarity of each descriptor of `a` to each of `b`, shape (n_a, n_b), from 0 to 1."""
         return bray_curtis(a, b)
 
 

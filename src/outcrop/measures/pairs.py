@@ -14,7 +14,10 @@ from outcrop.parallel import map_blocks, spans
 
 
 def bray_curtis(a: Array, b: Array) -> Array:
-    """Return the Bray-Curtis similarity of all pairs of non-negative rows: 1 - sum(|a - b|) / sum(a + b)."""
+    """Return the Bray-Curtis similarity, 1 - sum(|a - b|) / sum(a + b), of each row of `a` to each row of `b`.
+
+    All values are 0 or positive. The result has the shape (n_a, n_b).
+    """
     xp = array_namespace(a)
     total = xp.sum(a, axis=-1)[:, None] + xp.sum(b, axis=-1)[None, :]
     difference = all_pairs(city_block, [a], [b], side=256 if is_numpy(xp) else 4096)
@@ -45,10 +48,10 @@ def describe_blocks(
 def all_pairs(
     function: Callable[[list[Array], list[Array]], Array], a: list[Array], b: list[Array], *, side: int
 ) -> Array:
-    """Compute a symmetric function of all pairs of items of two stacks, in blocks of `side` x `side` pairs.
+    """Compute a symmetric function for each pair of an item of `a` and an item of `b`, in blocks of pairs.
 
-    `a` and `b` are lists of arrays with the items along the first axis. If `a` is `b`, only half of the blocks are
-    computed. The result has the shape (n_a, n_b).
+    `a` and `b` are lists of arrays; the first axis of each array numbers the items. A block has `side` x `side` pairs.
+    If `a` and `b` hold the same arrays, only half of the blocks are computed. The result has the shape (n_a, n_b).
     """
     xp = array_namespace(a[0])
     same = all(x is y for x, y in zip(a, b, strict=True))
@@ -89,7 +92,7 @@ def block_side(xp: Any, numbers: int, *, budget: int = 2**17) -> int:
 
 
 def euclidean(a: Array, b: Array) -> Array:
-    """Return the Euclidean distances of all pairs of rows; `a` and `b` are lists that hold one array."""
+    """Return the Euclidean distance of each row of `a[0]` from each row of `b[0]`; each list holds one array."""
     (a,), (b,) = a, b
     xp, dtype = array_namespace(a), a.dtype
     centre = xp.mean(xp.astype(b, xp.float64), axis=0)  # shorter vectors, less rounding
@@ -101,7 +104,10 @@ def euclidean(a: Array, b: Array) -> Array:
 
 
 def city_block(a: Array, b: Array) -> Array:
-    """Return the sums of absolute differences of all pairs of rows; `a` and `b` are lists that hold one array."""
+    """Return the sum of absolute differences of each item of `a[0]` from each item of `b[0]`.
+
+    Each list holds one array; the first axis of the array numbers the items.
+    """
     xp = array_namespace(a[0])
     a, b = (xp.reshape(x[0], (x[0].shape[0], -1)) for x in (a, b))
     if is_numpy(xp):

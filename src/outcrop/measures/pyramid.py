@@ -126,7 +126,7 @@ def _steer(angle: np.ndarray, orientations: int) -> Array:
 
 
 def _crop(weight: np.ndarray, size: tuple[int, int]) -> Filter:
-    """Return filters that are cut to the frequencies of bands of a given size."""
+    """Return filters with the given weights, cut to the frequencies that bands of a given size can represent."""
     rows, columns = weight.shape[-2:]
     source = np.add.outer(frequencies(size[0]) % rows * columns, frequencies(size[1]) % columns).ravel()
     return Filter(size, source, weight.reshape(len(weight), -1)[:, source])

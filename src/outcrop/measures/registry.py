@@ -35,11 +35,13 @@ class PatchEncoder:
         return constant(xp, found, like=patches, dtype=patches.dtype)
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Return the similarities of all pairs of descriptors, shape (n_a, n_b), from 0 to 1."""
+        """Return the similarity of each descriptor of `a` to each of `b`, shape (n_a, n_b), from 0 to 1."""
         return bray_curtis(a, b)
 
     def blocks(self, size: tuple[int, int]) -> list[int]:
         """Return the number of values in each block of a descriptor; here one block.
+
+        The similarity of two descriptors is the mean of the similarities of their blocks.
 
         Raise a ValueError if patches of the given size are too small for the net.
         """
@@ -47,7 +49,7 @@ class PatchEncoder:
         return [patch_encoder.LENGTH]
 
     def inputs(self) -> dict[str, str]:
-        """Return the digest of the weights of the net, on which descriptors depend besides the patches."""
+        """Return the data, besides patches, on which descriptors depend: a dict with the digest of the weights."""
         return {"weights": weights_digest(patch_encoder.WEIGHTS)}
 
 
@@ -62,7 +64,7 @@ class Euclidean:
         return xp.reshape(patches, (patches.shape[0], prod(patches.shape[1:])))
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Return the Euclidean distances of all pairs of patches, shape (n_a, n_b)."""
+        """Return the Euclidean distance of each patch of `a` from each patch of `b`, shape (n_a, n_b)."""
         return all_pairs(euclidean, [a], [b], side=256 if is_numpy(array_namespace(a)) else 4096)
 
 

@@ -45,7 +45,7 @@ class CWSSIM:
         return describe_blocks(lambda block: [pyramid.level(block, -1)], patches, 32, workers=workers)[0]
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Return the CW-SSIM similarity of all pairs of patches, shape (n_a, n_b), from 0 to 1."""
+        """Return the CW-SSIM similarity of each patch of `a` to each patch of `b`, shape (n_a, n_b), from 0 to 1."""
         windows = (a.shape[-2] - WINDOW + 1) * (a.shape[-1] - WINDOW + 1)
         return all_pairs(coherence, [a], [b], side=block_side(array_namespace(a), windows, budget=2**20))
 
@@ -102,7 +102,7 @@ class STSIM:
         return groups
 
     def compare(self, a: list[Array], b: list[Array]) -> Array:
-        """Return the STSIM similarity of all pairs of patches, shape (n_a, n_b), from 0 to 1."""
+        """Return the STSIM similarity of each patch of `a` to each patch of `b`, shape (n_a, n_b), from 0 to 1."""
         n_groups = len(a) - self.cross
         weight = sum(group.shape[2] for group in a[:n_groups])
         total = sum(agreement(x, y) for x, y in zip(a[:n_groups], b[:n_groups], strict=True))
@@ -141,12 +141,16 @@ class SeiSIM:
         return self.texture.describe(patches, workers=workers) + maps
 
     def compare(self, a: list[Array], b: list[Array]) -> Array:
-        """Return the SeiSIM similarity of all pairs of patches, shape (n_a, n_b), from 0 to 1."""
+        """Return the SeiSIM similarity of each patch of `a` to each patch of `b`, shape (n_a, n_b), from 0 to 1."""
         return (self.texture.compare(a[:-1], b[:-1]) * agreement(a[-1], b[-1], stabilizer=1e-6)) ** 0.5
 
 
 def coherence(a: Array, b: Array) -> Array:
-    """Return the CW-SSIM of all pairs of two stacks of complex bands, shape (n, bands, rows >= 7, columns >= 7)."""
+    """Return the CW-SSIM similarity of each patch of `a` to each patch of `b`, shape (n_a, n_b).
+
+    `a` and `b` are lists that hold one array: the complex bands of patches, shape (n, bands, rows, columns), with at
+    least 7 rows and 7 columns.
+    """
     (a,), (b,) = a, b
     xp = array_namespace(a)
     rows, columns = a.shape[-2:]
@@ -220,7 +224,9 @@ def statistics(bands: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
 
 
 def cross_correlations(magnitudes: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
-    """Return correlations of the magnitudes of two bands: of one level, or of one direction on adjacent levels.
+    """Return, for pairs of bands, the correlation of their magnitudes.
+
+    The two bands of a pair lie on one level, or have one direction on adjacent levels.
 
     Parameters
     ----------
@@ -291,9 +297,9 @@ def _along(x: Array, axis: int, start: int, length: int) -> Array:
 
 
 def agreement(a: Array, b: Array, *, stabilizer: float = 1e-3) -> Array:
-    """Return the STSIM-1 similarity of all pairs of patches from their `statistics`, summed over bands.
+    """Return the STSIM-1 similarity of each patch of `a` to each patch of `b`, summed over bands, shape (n_a, n_b).
 
-    The similarity of a band is the mean over its windows; see `STSIM`.
+    `a` and `b` are results of `statistics`. The similarity of a band is the mean over its windows; see `STSIM`.
     """
     xp, n_windows = array_namespace(a), a.shape[3]
     x = xp.reshape(a, (a.shape[0], 6, a.shape[2] * n_windows))

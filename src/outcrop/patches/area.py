@@ -86,7 +86,7 @@ def area_positions(volume: xr.DataArray, limits: Mapping[str, tuple[float, float
 
 
 def fitting_starts(alive: Array, width: int, step: int) -> tuple[Array, int]:
-    """Find the patches on a line that contain live traces only; return their first traces, and a count of patches.
+    """Find all patches on a line that contain only live traces; also count the patches of a line without gaps.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def fitting_starts(alive: Array, width: int, step: int) -> tuple[Array, int]:
     starts : array of int
         First trace of each patch.
     asked : int
-        Number of patches if no trace were missing; at least the number of `starts`.
+        Number of patches that the line would have if no trace were missing; at least the number of `starts`.
     """
     asked = len(patch_starts(len(alive), width, step))
     starts = [a + np.array(patch_starts(b - a, width, step)) for a, b in runs_of(alive) if b - a >= width]

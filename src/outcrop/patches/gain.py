@@ -42,7 +42,7 @@ def by_rms(patches: Array) -> Array:
 
 
 def quiet(patches: npt.ArrayLike) -> Array:
-    """Return a mask of the empty patches among patches that are scaled to [0, 1].
+    """Return a mask that is True for empty patches; the patches are scaled to [0, 1].
 
     A patch is empty if it is constant, or if more than half of its samples have zero amplitude, which is 0.5.
 

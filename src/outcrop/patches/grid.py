@@ -45,7 +45,9 @@ def sample_at(volume: xr.DataArray, position: Sequence[float]) -> list[int]:
 
 
 class PatchGrid:
-    """A plan of overlapping patches on the sections of a volume. The row of a patch is its number in the plan, from 0.
+    """A plan: a list of overlapping patches on the sections of a volume.
+
+    The row of a patch is its number in this list, from 0.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ class PatchGrid:
         Area of interest: first and last coordinate on some axes, both included, for instance ``{"inline": (100, 300),
         "time": (400, 1600)}``. Patches lie entirely inside the area.
     between : (path, path), optional
-        Text files of two horizons: one above, one below the centres of all patches; see `read_points`.
+        Text files of two horizons: the first above, the second below the centres of all patches; see `read_points`.
     sample : int, optional
         Number of patches at random positions, which replace the regular grid.
     gain : str
@@ -172,7 +174,7 @@ class PatchGrid:
         return self.centres(slice(None))
 
     def places(self, rows: Rows) -> Array:
-        """Return the starts of the patches in the given rows of the plan, shape (n, 4); see `starts`."""
+        """Return the starts (see `starts`) of the patches at `rows` of the plan, the list of patches; shape (n, 4)."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         wanted = np.atleast_1d(rows)
@@ -185,7 +187,10 @@ class PatchGrid:
         return out
 
     def rows_at(self, starts: Array) -> Array:
-        """Return the row in the plan of the patch with each of the given starts; -1 for a start outside the plan."""
+        """Return, for each start of a patch (see `starts`), the row of this patch in the plan, the list of all patches.
+
+        The row is -1 if no patch of the plan has this start.
+        """
         found = np.full(len(starts), -1)
         heads, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
         for number, line in enumerate(positions_of(_joined(self._heads), _joined(heads))):
@@ -196,11 +201,14 @@ class PatchGrid:
         return found
 
     def centres(self, rows: Rows) -> pd.DataFrame:
-        """Return the centres of the patches in the given rows of the plan, with the columns of `table`."""
+        """Return the centres of the patches at `rows` of the plan, the list of patches; columns as in `table`."""
         return self.centres_at(self.places(rows))
 
     def centres_at(self, starts: npt.ArrayLike) -> pd.DataFrame:
-        """Return the centres, as in `table`, of patches with any starts (see `starts`), in the plan or not."""
+        """Return the centres of the patches with the given starts (see `starts`); columns as in `table`.
+
+        The patches need not belong to the plan.
+        """
         direction, line, trace, first = np.asarray(starts).reshape(-1, 4).T
         middle = trace + self.size[1] // 2
         inline, crossline = np.where(direction == 0, line, middle), np.where(direction == 0, middle, line)
@@ -214,15 +222,15 @@ class PatchGrid:
         )
 
     def metres(self, starts: npt.ArrayLike) -> Array:
-        """Return, for each start of a patch, the distance in metres of its line from the first line of the volume."""
+        """Return, for each start of a patch, the distance of its line from the first line of the volume, in metres."""
         direction, line = np.asarray(starts).reshape(-1, 4)[:, :2].T
         distances = [line_distances(self._volume, name) for name in DIRECTIONS]
         return np.array([distances[one][at] for one, at in zip(direction, line, strict=True)])
 
     def extract(self, volume: xr.DataArray, rows: Rows) -> Array:
-        """Cut the patches in the given rows of the plan out of a volume.
+        """Cut the patches at `rows` of the plan, the list of all patches, out of a volume.
 
-        Each line is read once, and only the traces of its patches.
+        Each line is read once, and of each line only the traces of its patches.
 
         Returns
         -------
@@ -232,7 +240,10 @@ class PatchGrid:
         return self.cut(volume, self.places(rows))
 
     def cut(self, volume: xr.DataArray, starts: npt.ArrayLike) -> Array:
-        """Cut patches with any starts (see `starts`), in the plan or not; return an array as `extract` does."""
+        """Cut the patches with the given starts (see `starts`) out of a volume; return an array as `extract` does.
+
+        The patches need not belong to the plan.
+        """
         starts = np.asarray(starts).reshape(-1, 4)
         height, width = self.size
         out = np.empty((len(starts), height, width), np.float32)
@@ -247,7 +258,7 @@ class PatchGrid:
         return by_rms(out) if self.gain == "patch" else out
 
     def section(self, volume: xr.DataArray, direction: int, line: int) -> tuple[Array, Array]:
-        """Return a whole section, scaled and with short gaps interpolated, and which of its traces are live.
+        """Return a whole section, scaled and with short gaps interpolated, and a mask of its live traces.
 
         Parameters
         ----------
@@ -324,17 +335,17 @@ class PatchGrid:
         return np.array([direction, centre[direction], *starts])
 
     def take(self, rows: Rows) -> "PatchGrid":
-        """Return a plan that has only the patches in the given rows of this plan."""
+        """Return a new plan with only the patches at `rows` of this plan."""
         return self._part(self.places(rows))
 
     def lines(self) -> Iterator[tuple[int, int, slice]]:
-        """Yield (direction, position of the line, slice of the rows of its patches) for every line with patches."""
+        """Yield (direction, position of the line, slice of the rows of its patches) for each line with patches."""
         ends = self._ends.tolist()
         for head, first, last in zip(self._heads.tolist(), [0, *ends][:-1], ends, strict=True):
             yield (*head, slice(first, last))
 
     def live_lines(self) -> Array:
-        """Return the positions of the lines that have a live trace inside the area, with or without patches."""
+        """Return the positions of the lines that have a live trace inside the area; they need not have patches."""
         if self.along == "both":
             raise ValueError("The grid lies along both directions; make one along inline or crossline.")
         direction = DIRECTIONS.index(self.along)
@@ -349,7 +360,7 @@ class PatchGrid:
         values : array, shape (n, height, width, ...)
             Values of the patches.
         rows : array of int or slice
-            Rows of the patches in the grid.
+            Rows of these patches in the plan.
 
         Returns
         -------
@@ -377,7 +388,7 @@ class PatchGrid:
             )
 
     def _part(self, starts: Array) -> "PatchGrid":
-        """Return a plan that has only the patches with the given starts, an array of shape (n, 4); see `starts`."""
+        """Return a new plan with only the patches with the given starts, an array of shape (n, 4); see `starts`."""
         part = object.__new__(type(self))  # without __init__, which would compute the plan again
         vars(part).update({name: value for name, value in vars(self).items() if name not in ("table", "starts")})
         part._is_part = True
@@ -385,7 +396,7 @@ class PatchGrid:
         return part
 
     def _draw(self, starts: Array) -> None:
-        """Make this plan consist of the patches with the given starts (see `starts`), which are sorted by line."""
+        """Replace the patches of this plan by those with the given starts (see `starts`), which are sorted by line."""
         change = np.flatnonzero(np.any(np.diff(starts[:, :2], axis=0, prepend=-1), axis=1))
         self._drawn: Array | None = starts
         self._heads, self._ends = starts[change, :2], np.append(change, len(starts))[1:]
@@ -406,13 +417,13 @@ class PatchGrid:
         self._heads, self._ends = np.array(heads, np.int32).reshape(-1, 2), np.cumsum(counts, dtype=np.int64)
 
     def _on_line(self, number: int) -> Array:
-        """Return the starts of the patches on one line, given by its number among the lines with patches."""
+        """Return the starts of the patches on one line; `number` counts the lines that have patches."""
         if self._drawn is None:
             return self._lattice(*self._heads[number])[0]
         return self._drawn[self._ends[number - 1] if number else 0 : self._ends[number]]
 
     def _lattice(self, direction: int, line: int) -> tuple[Array, int]:
-        """Return the starts of the patches on the regular lattice of a line, and the number of patches left out."""
+        """Return (starts of the patches on the regular lattice of a line, number of lattice patches left out)."""
         traces, samples = self.area[1 - direction], self.area[2]
         height, width = self.size
         tops = np.array(patch_starts(len(samples), height, self.step[0])) + samples[0]
@@ -424,9 +435,9 @@ class PatchGrid:
         return starts, asked * len(tops) - len(grid)
 
     def _scatter(self, direction: int, n_directions: int) -> tuple[Array, int]:
-        """Return the starts of random patches on every Nth line, and the number of random patches left out.
+        """Return (starts of random patches on every Nth line of one direction, number of random patches left out).
 
-        The `sample` patches of the plan are divided equally among the directions.
+        The `sample` patches of the plan are divided equally among its `n_directions` directions.
         """
         rng = np.random.default_rng((self.seed, direction))
         lines, traces, samples = self.area[direction][:: self.every], self.area[1 - direction], self.area[2]
@@ -453,7 +464,7 @@ class PatchGrid:
         return found, missed
 
     def _wanted(self, direction: int, line: int, grid: Array) -> Array:
-        """Return a mask of the patches on one line whose centre lies between the horizons; all without horizons.
+        """Return a mask of the patches on one line whose centre lies between the horizons; all True without horizons.
 
         `grid` has the first trace and the first sample of each patch, shape (n, 2).
         """
@@ -465,7 +476,7 @@ class PatchGrid:
 
 
 def _grid_again(volume: xr.DataArray, parameters: dict[str, Any], starts: Array | None) -> PatchGrid:
-    """Make a plan again from its parameters; if `starts` is not None, only its patches with these starts."""
+    """Make a plan again from its parameters; if `starts` is given, it has only the patches with these starts."""
     grid = PatchGrid(volume, **parameters)
     return grid if starts is None else grid._part(starts)
 

@@ -80,7 +80,7 @@ def evolution(patches: np.ndarray, labels: npt.ArrayLike, classes: Iterable[str]
 def gallery(
     patches: np.ndarray, table: pd.DataFrame, *, palette: Palette = None, figure: Figure | None = None
 ) -> Figure:
-    """Draw patches class by class, each with its row number, by which a verdict names the patch, and its weight.
+    """Draw patches class by class, each with its weight and its row number, which names the patch in a verdict.
 
     The weight is the estimated probability that a patch shows its class. If all weights are 1, because no probability
     was estimated, the similarity is written instead.
@@ -134,7 +134,7 @@ def similarity_curves(weak: WeakLabels, *, palette: Palette = None, ax: Canvas =
 
 
 def purity_curves(curves: Mapping[str, np.ndarray], *, ax: Canvas = None) -> Axes:
-    """Draw, for every class, the share of the retrieved patches up to each rank that show the class.
+    """Draw the purity of every class by rank: the share of patches up to this rank that show the class.
 
     Parameters
     ----------

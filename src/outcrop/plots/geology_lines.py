@@ -23,7 +23,7 @@ STICK, HUMAN = "#ff3300", "#ffdd00"  # colours of picked sticks and of an interp
 
 
 def draw_horizons(ax: Axes, line: DataArray, surfaces: Sequence[DataArray], palette: Palette) -> list[Line2D]:
-    """Draw the tops and bases of geobodies that cross a section, and return their handles for its legend."""
+    """Draw the tops and bases of geobodies that cross a section; return their handles for the legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import Normal, Stroke
 

@@ -1,4 +1,7 @@
-"""Audit: draw random members of a result in strata, and estimate its quality with intervals from the answers."""
+"""Audit: draw random members (patches or samples) of a result, and estimate its quality from answers about them.
+
+Members are drawn from groups, in proportion to the sizes of the groups. Every estimate has a confidence interval.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -80,7 +83,7 @@ def groups_by_class(
 
 
 def draw_order(groups: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
-    """Draw random members to ask an interpreter about, from each group in proportion to its size.
+    """Draw random members (patches or samples) for an interpreter to judge, from each group in proportion to its size.
 
     With the same seed, a larger draw begins with the same members of each group.
 
@@ -114,7 +117,7 @@ def draw_order(groups: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
 
 
 def estimate(groups: npt.ArrayLike, sizes: npt.ArrayLike, asked: npt.ArrayLike, answers: npt.ArrayLike) -> Estimate:
-    """Estimate the share of correct members of a population from answers about members of its groups.
+    """Estimate the share of correct members (patches or samples) of a population from answers about some members.
 
     Parameters
     ----------
@@ -236,7 +239,9 @@ def iou_estimates(
 
 
 def confidence_shift(confidence: npt.ArrayLike, right: Sequence[bool]) -> float:
-    """Return the shift of confidences, as logits, that makes their mean agree with the share of correct labels.
+    """Return a correction of confidences from audited labels: a number to add to the logit of each confidence.
+
+    It makes the mean confidence agree with the share of correct labels.
 
     Parameters
     ----------

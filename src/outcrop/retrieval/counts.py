@@ -46,7 +46,8 @@ def counts_of(
 ) -> dict[str, int]:
     """Return the number of patches to retrieve for each class, at least the number of its accepted patches.
 
-    `suggested` holds the number that replaces ``auto``. `usable` is the number of patches with a descriptor.
+    `suggested` holds, for each class, the number that replaces ``auto``. `accepted` holds the rows of the accepted
+    patches of each class. `usable` is the number of patches with a descriptor.
     """
     counts: dict[str, int] = {}
     for name, auto in suggested.items():

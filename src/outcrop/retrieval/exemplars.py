@@ -1,4 +1,4 @@
-"""Patches of exemplars, and grid patches close to given positions."""
+"""Cut the patches of exemplars, and find the patches of a `PatchGrid` that nearly cover given patches."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from outcrop.volumes.neighbours import line_spacing
 def exemplar_patch(index: Index, exemplar: Any) -> np.ndarray:
     """Return the patch of an exemplar, with values in [0, 1].
 
-    The exemplar is a position (inline, crossline, time or depth), optionally followed by a direction, or a picture.
+    The exemplar is a picture, or a position: inline, crossline, time or depth, and optionally the direction.
     """
     grid = index.grid
     if np.ndim(exemplar) == 1:
@@ -70,9 +70,9 @@ def _resample(picture: xr.DataArray, volume: xr.DataArray, grid: PatchGrid) -> n
 
 
 def rows_near(grid: PatchGrid, starts: np.ndarray) -> np.ndarray:
-    """Return, for each given patch, the row of a grid patch that covers at least three quarters of it.
+    """Return, for each given patch, the row of the nearest patch of `grid` on the same line.
 
-    The row is -1 for a patch that no grid patch covers to this extent.
+    The row is -1 if this patch covers less than three quarters of the given patch, or if the line has no patch.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ CONSIDERED = 1000  # largest number of candidates in a class
 def number_most_informative(index: Index, weak: WeakLabels, verdicts: Iterable[Sequence[int]]) -> None:
     """Rank, in every class, the patches whose verdicts would be most informative; store the ranks in `weak.judge`.
 
-    `verdicts` holds the rows of the patches that were judged before.
+    `verdicts` holds arrays of rows: the patches that were judged already.
     """
     candidates, matrix, _ = index._graph
     places = np.searchsorted(candidates, weak.rows)

@@ -35,7 +35,7 @@ def square_roots(descriptors: np.ndarray) -> np.ndarray:
 
 
 def nearest(features: np.ndarray, edges: np.ndarray, *, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the patches most similar to every patch, and their similarities.
+    """Return, for every patch, the patches that are most similar to it, and their similarities.
 
     A fast comparison, one matrix product, preselects four times as many candidates; the similarity measure chooses the
     nearest of them.
@@ -90,7 +90,8 @@ def link_matrix(rows: np.ndarray, similarity: np.ndarray) -> sparse.csr_matrix:
     Returns
     -------
     scipy.sparse.csr_matrix, shape (n, n)
-        D^-1/2 A D^-1/2, where A holds the `closeness` of linked patches, the larger value of both directions.
+        D^-1/2 A D^-1/2, where A holds the `closeness` of linked patches (the larger of the values in both directions)
+        and D the sums of the rows of A.
     """
     n, count = rows.shape
     pointers = np.arange(0, n * count + 1, count)

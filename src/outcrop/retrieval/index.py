@@ -77,7 +77,10 @@ class Index:
         return len(self.status)
 
     def descriptors(self, rows: slice | np.ndarray) -> np.ndarray:
-        """Return the descriptors in given rows; if all descriptors of the index fit, they are kept in memory."""
+        """Return the descriptors in given rows.
+
+        If all descriptors of the index fit into a quarter of the memory budget, they are read once and kept in memory.
+        """
         with damage(self.features.store, REMEDY):
             if self._held is None and self.features.nbytes <= RESIDENT * (self.memory or memory_budget()):
                 self._held = self.features[:]

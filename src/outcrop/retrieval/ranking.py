@@ -147,7 +147,11 @@ def retrieve(
 
 
 def _verdict_rows(index: Index, verdicts: Places, classes: Iterable[str]) -> tuple[dict[str, list[int]], ByClass]:
-    """Return two dicts by class: rows of judged patches, and descriptors of judged patches outside the index."""
+    """Return two dicts for judged patches.
+
+    The first is: class -> rows of the judged patches that are in the index. The second is: class -> descriptors of the
+    other judged patches.
+    """
     rows: dict[str, list[int]] = {}
     others: ByClass = {}
     for name in classes:
@@ -193,7 +197,7 @@ def _check_found(weak: WeakLabels, classes: Iterable[str], rejected: Verdicts) -
 
 
 def _similarities(index: Index, queries: ByClass, device: str | None) -> ByClass:
-    """Return, by class, the similarity of every patch to each query of the class; -1 without a descriptor."""
+    """Return a dict: class -> similarity of every patch to each query of the class; -1 without a descriptor."""
     if not queries:
         return {}
     scores = search_index(index, np.concatenate(list(queries.values())), device=device)
@@ -228,7 +232,7 @@ def _by_graph(
     yes: Verdicts,
     no: Verdicts,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return, for every request, the rows and the weights of the patches that the ranking by graph chooses.
+    """Return two lists: for each request, rows of the patches that the ranking by graph chooses, and their weights.
 
     These patches have the largest shares of the class in the evidence, and are spread over the survey.
     """
@@ -292,7 +296,8 @@ def _shares(
 ) -> np.ndarray:
     """Return the share of every request in the evidence that reaches each candidate, shape (n_candidates, n_requests).
 
-    `yes` and `no` hold, by class, the positions of accepted and rejected patches among the candidates.
+    Candidates are the patches that form the graph; `rows` holds their rows. `yes` and `no` hold, for each class, the
+    positions of accepted and rejected patches in `rows`. `against` holds similarities to counterexamples.
     """
     exemplars, accepted, rejected = (np.zeros((len(rows), len(requests))) for _ in range(3))
     for w, (name, queries, _) in enumerate(requests):

@@ -37,7 +37,7 @@ class WeakLabels:
     exemplar : array of int
         Position of this nearest exemplar in the list of exemplars of the class.
     starts : int array, shape (n, 4)
-        Start positions of the patches, as in `PatchGrid.starts`, also for patches not on the grid (row -1).
+        Start positions of the patches, as in `PatchGrid.starts`. Patches that are not on the grid have row -1.
     grid : PatchGrid
         Grid of the patches.
     curves : dict
@@ -112,13 +112,13 @@ class WeakLabels:
         return replace(self, **{name: getattr(self, name)[chosen] for name in ARRAYS})
 
     def places(self, chosen: npt.ArrayLike | slice) -> dict[str, list[list[Any]]]:
-        """Return class -> positions of the chosen patches, in the form of `accepted` of `outcrop.retrieve`."""
+        """Return a dict: class -> positions of the chosen patches, which `outcrop.retrieve` takes as `accepted`."""
         some = self.take(chosen)
         places = some.positions.astype(object).to_numpy()
         return {str(name): places[some.classes == name].tolist() for name in dict.fromkeys(some.classes)}
 
     def picks(self, n: int) -> np.ndarray:
-        """Return array positions of up to `n` patches of each class, evenly spaced from the first to the last rank."""
+        """Return up to `n` patches of each class, evenly spaced over the ranks, as positions in `rows`."""
         rows_by_class = [np.flatnonzero(self.classes == name) for name in dict.fromkeys(self.classes)]
         return np.concatenate(
             [rows[np.unique(np.linspace(0, len(rows) - 1, n).round().astype(int))] for rows in rows_by_class]

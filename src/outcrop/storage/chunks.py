@@ -27,7 +27,9 @@ LEFT_AFTER = 60.0  # seconds after which an unfinished file is taken to belong t
 
 
 def write_chunks(array: Any, axis: int, number: int, values: np.ndarray) -> list[str]:
-    """Write the chunks of a Zarr array whose number on one axis is `number`, and read them back; return their seals.
+    """Write all chunks that have the number `number` on one axis of a Zarr array; return their seals.
+
+    The chunks are read back before their seals are computed.
 
     Parameters
     ----------
@@ -64,9 +66,10 @@ def write_chunks(array: Any, axis: int, number: int, values: np.ndarray) -> list
 
 
 def write_file(array: Any, number: int, values: Any) -> list[str]:
-    """Write the file with the values at one position on the first axis; return its seal as `write_chunks` does.
+    """Write the file that holds the values at one position on the first axis; return a list with its seal.
 
-    It does not use Zarr, which takes ten milliseconds, longer than all other work on a short line.
+    The seal is the same as from `write_chunks`. This function does not use Zarr, which takes ten milliseconds, longer
+    than all other work on a short line.
 
     Parameters
     ----------
@@ -93,7 +96,7 @@ def write_file(array: Any, number: int, values: Any) -> list[str]:
 
 
 def _encoded(array: Any, values: np.ndarray) -> bytes | None:
-    """Return the bytes of the file for the values at one position on the first axis; None if all values are 0.
+    """Return the contents of the file of `values`, which lie at one position on the first axis; None if all are 0.
 
     The file holds chunks, and behind them their offsets if the array has shards. Chunks at the end of an axis are
     padded with 0.
@@ -126,14 +129,14 @@ def _check_seen(array: Any) -> None:
 
 
 def chunk_seals(array: Any, axis: int, number: int) -> list[str]:
-    """Return the seals (size and checksum) of the chunks whose number on `axis` is `number`; see `write_chunks`."""
+    """Return the seals (see `write_chunks`) of all chunks that have the number `number` on `axis`."""
     return [_seal(path) for path in _files(array, axis, number)]
 
 
 def confirm_chunks(array: Any, axis: int, number: int, seals: list[str]) -> None:
-    """Wait until this process sees the files of chunks as their writer left them, given the seals from the writer.
+    """Wait until the chunks that this process sees have the seals that `write_chunks` returned to their writer.
 
-    `OSError` is raised if the seals (see `write_chunks`) still differ after about 15 seconds.
+    `OSError` is raised if the seals still differ after about 15 seconds.
     """
     for pause in (*SEEN_WITHIN, None):
         if chunk_seals(array, axis, number) == seals:
@@ -180,14 +183,17 @@ def read_chunk(array: Any, shard: int, number: int) -> np.ndarray:
 
 
 def _sound(data: bytes, path: Path) -> bytes:
-    """Return bytes without the checksum in the last four; raise `ValueError` if it does not match the other bytes."""
+    """Return `data` without its last four bytes, a checksum of the others; raise `ValueError` if it does not match.
+
+    The error message names `path`, the file from which the bytes were read.
+    """
     if google_crc32c.value(data[:-4]) != int.from_bytes(data[-4:], "little"):
         raise ValueError(f"a checksum of {path} is wrong")
     return data[:-4]
 
 
 def clear_leftovers(array: Any, axis: int, numbers: Iterable[int]) -> None:
-    """Remove temporary files that a killed process left for the chunks whose number on `axis` is in `numbers`."""
+    """Remove the temporary files of killed processes next to the chunks that have one of `numbers` on `axis`."""
     for number in numbers:
         for folder in {path.parent for path in _files(array, axis, number)}:
             for path in folder.glob("*.partial"):
@@ -207,14 +213,14 @@ def _root(array: Any) -> Path:
 
 
 def _files(array: Any, axis: int, number: int) -> list[Path]:
-    """Return the paths of the files with the chunks whose number on `axis` is `number`."""
+    """Return the paths of the files of all chunks that have the number `number` on `axis`."""
     every = [range(-(-n // size)) for n, size in zip(array.shape, _file_shape(array), strict=True)]
     every[axis] = range(number, number + 1)
     return [_root(array) / array.metadata.encode_chunk_key(place) for place in itertools.product(*every)]
 
 
 def _file_shape(array: Any) -> tuple[int, ...]:
-    """Return the shape of the values in one file of a Zarr array: of a shard, or of a chunk without shards."""
+    """Return the shape of the values in one file of a Zarr array: a shard or, in an array without shards, a chunk."""
     shape: tuple[int, ...] = array.shards or array.chunks
     return shape
 

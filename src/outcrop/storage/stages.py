@@ -68,7 +68,10 @@ class Stages:
         return self.root / kind / key
 
     def begin(self, kind: str, inputs: Any) -> str:
-        """Create the folder of a stage unless it exists, record its inputs, and return its key."""
+        """Create the folder of a stage unless it exists, record its inputs, and return its key.
+
+        The key is the digest of the kind and the inputs.
+        """
         key = digest(kind, inputs)
         folder = self.path(kind, key)
         if not (folder / FACTS).is_file():
@@ -124,14 +127,17 @@ class Stages:
             return {}
 
     def note(self, kind: str, *words: Any) -> None:
-        """Record in the journal of a kind of stages that a stage, or a part of it, is finished.
+        """Record that a stage, or a part of it, is finished: add a line to the journal of its kind.
 
-        `words` become one line of the journal; the first word is the key of the stage.
+        The line consists of `words`; the first word is the key of the stage.
         """
         append_line(self.root / kind / JOURNAL, " ".join(map(str, words)))
 
     def journal(self, kind: str) -> list[list[str]]:
-        """Return the journal of a kind of stages: the words of each line, oldest first, for stages that still exist."""
+        """Return the words of each line in the journal of a kind (see `note`), oldest first.
+
+        Lines of stages that no longer exist are left out.
+        """
         lines = [line.split() for line in read_lines(self.root / kind / JOURNAL)]
         exists = {key: (self.path(kind, key) / FACTS).is_file() for key in {words[0] for words in lines if words}}
         return [words for words in lines if words and exists[words[0]]]

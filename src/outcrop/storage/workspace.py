@@ -51,7 +51,7 @@ class Workspace:
         return self.path / name
 
     def inner_path(self, name: str) -> Path:
-        """Return the path of a file of the job to write; raise `ValueError` if a link leads out of the job folder."""
+        """Return the path at which to write the file `name`; raise `ValueError` if a link leads out of the job."""
         path = self.path / name
         if not path.resolve().is_relative_to(self.path.resolve()):
             raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; replace the link by the file.")
@@ -79,7 +79,7 @@ class Workspace:
         return job
 
     def write(self, job: dict[str, Any]) -> None:
-        """Replace ``job.toml`` by the given tables, and add the format of the folder and the program's version."""
+        """Write the tables `job`, the format of the folder and the program's version as the new ``job.toml``."""
         with whole_file(self / "job.toml") as path:
             path.write_text(tomli_w.dumps({"format": FORMAT, "version": outcrop.__version__} | job), encoding="utf-8")
 
@@ -157,7 +157,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 
 def refuse_volume_name(path: str | Path) -> None:
-    """Raise `ValueError` if the path of a table or page to write has the ending of a volume, such as ``.sgy``."""
+    """Raise `ValueError` if `path`, an output file that is no volume, has the ending of a volume, such as ``.sgy``."""
     if Path(path).suffix.lower() in VOLUMES:
         raise ValueError(f"{path} is the name of a volume; choose another name for the output.")
 
@@ -221,9 +221,9 @@ class Damaged(ValueError):
 
 @contextlib.contextmanager
 def damage(store: Any, remedy: str) -> Iterator[None]:
-    """Replace any error while stored data are read by `Damaged`, which names the store, the cause and the remedy.
+    """Raise `Damaged` instead of any error that occurs inside this context, in which stored data are read.
 
-    Errors of the disk are raised unchanged.
+    The message names `store`, the cause and `remedy`. Errors of the disk are raised unchanged.
     """
     try:
         yield
@@ -266,7 +266,7 @@ def remove(path: str | Path) -> None:
 
 
 def fingerprint(path: str | Path) -> dict[str, Any]:
-    """Return size, modification time and a SHA-256 of evenly spaced blocks, which identify a file or folder."""
+    """Return a dict that identifies a file or folder: size, modification time, and SHA-256 of evenly spaced blocks."""
     path = Path(path)
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     digest, size = hashlib.sha256(), sum(file.stat().st_size for file in files)

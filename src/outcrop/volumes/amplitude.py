@@ -56,8 +56,8 @@ def centre(volume: xr.DataArray) -> float:
 def loud_traces(sample: Array) -> npt.NDArray[np.bool_]:
     """Return a mask of the traces that are too loud to be used for the amplitude scale.
 
-    The RMS of such a trace exceeds `LOUD` times the 75th percentile of the RMS of all traces that are not zero. The
-    samples of a trace lie along the last axis.
+    A trace is too loud if its RMS exceeds `LOUD` times the 75th percentile of the RMS of the traces; for this
+    percentile, traces of zeros are left out. The samples of a trace lie along the last axis of `sample`.
     """
     rms = np.sqrt(np.mean(np.square(np.where(np.isfinite(sample), sample, 0), dtype=np.float64), axis=-1))
     return rms > LOUD * np.percentile(rms[rms > 0], 75) if rms.any() else np.zeros(rms.shape, bool)

@@ -48,7 +48,9 @@ COUNTS = {"", "1", "-", "none", "unitless", "dimensionless", "sample", "samples"
 
 
 def read_name(dim: object) -> tuple[str | None, str]:
-    """Read the role of an axis (a key of `NAMES`, or None if unknown) and its unit (or an empty text) from its name.
+    """Return (role, unit) of an axis, read from its name.
+
+    The role is a key of `NAMES`, or None if the name is unknown. The unit is an empty text if the name has none.
 
     Examples
     --------
@@ -120,7 +122,7 @@ def name_axes(
 
 
 def _places(roles: list[Any]) -> Places:
-    """Return which axis of an array is inline, which is crossline and which is vertical; None for an absent one.
+    """Return the numbers of the inline, crossline and vertical axis of an array; None for an axis that it lacks.
 
     `roles` has the role of each axis of the array.
     """
@@ -129,11 +131,11 @@ def _places(roles: list[Any]) -> Places:
 
 
 def _infer_roles(roles: list[Any], dims: Sequence[Any]) -> tuple[list[Any], list[str]]:
-    """Infer unknown roles of axes, and return the roles of all axes and a note for each inferred role.
+    """Infer unknown roles of axes; return the roles of all axes, and a list with a note for each inferred role.
 
-    Roles are inferred only if one axis is time, depth or samples. Axes y and x are then taken as inline and crossline,
-    and a single unknown axis as inline or crossline, the one that no other axis has. `ValueError` is raised if a role
-    is still unknown.
+    Roles are inferred only if one axis is time, depth or samples. Axes y and x are then taken as inline and crossline.
+    A single unknown axis is taken as inline if another axis is crossline, and as crossline otherwise. `ValueError` is
+    raised if a role is still unknown.
     """
     notes = []
     has_vertical = any(role in VERTICAL for role in roles)
@@ -160,7 +162,7 @@ def _infer_roles(roles: list[Any], dims: Sequence[Any]) -> tuple[list[Any], list
 
 
 def _read_unit(role: str, unit: str, domain: str | None, name: Any) -> tuple[str, float | None]:
-    """Return what the vertical axis measures, time or depth, and the factor that converts its unit to ms or m.
+    """Return (``time`` or ``depth``, factor): what the vertical axis measures, and the factor to ms or m.
 
     The factor is None if the axis has no unit or only counts samples. `ValueError` is raised if the unit is unknown, or
     if it contradicts `role` or `domain`.
@@ -188,8 +190,8 @@ def stated_units(labels: Any) -> str:
 def unit_factor(labels: Any, name: str) -> float:
     """Return the factor that converts the values on a time or depth axis to ms or m.
 
-    Without a unit, the factor is 1, with one exception. Times are taken as seconds if their mean step is below 0.1 and
-    they span less than 60: taken as ms, their step would be below 0.1 ms, which no survey has.
+    Without a unit, the factor is 1, with one exception: times are taken as seconds if their mean step is below 0.1 and
+    they span less than 60. No survey has a step below 0.1 ms, so such times cannot be in ms.
 
     Parameters
     ----------
@@ -229,7 +231,9 @@ def standard_axes(data: Data) -> Data:
 
 
 def positions_of(axis: npt.ArrayLike, labels: npt.ArrayLike, within: float = SAME) -> Array:
-    """Return the position on an axis of each value in `labels`; -1 if the axis has no value within `within` of it.
+    """Return the position on `axis` of each of the given line numbers, times or depths, `labels`.
+
+    It is -1 if no value on the axis differs from the given one by at most `within`.
 
     Examples
     --------
@@ -257,8 +261,8 @@ def position_of(axis: npt.ArrayLike, label: float, name: str = "label") -> int:
 def nearest_position(axis: Array, value: float, name: str = "") -> int:
     """Return the position on an axis that is nearest to a value.
 
-    If `name`, the name of the axis, is given, `ValueError` is raised for a value that is more than half a step away
-    from the nearest one on the axis.
+    `name` is the name of the axis. If it is given, `ValueError` is raised for a value that differs by more than half a
+    step from the nearest value on the axis.
     """
     position = int(np.argmin(np.abs(axis - value)))
     step = abs(axis[1] - axis[0]) if len(axis) > 1 else 1
@@ -273,7 +277,7 @@ def nearest_label(axis: Array, value: float) -> Any:
 
 
 def fit_grid(rows: Array, columns: Array, points: Array) -> Array | None:
-    """Fit a regular grid to points of a map, given as complex numbers X + iY; outliers are left out.
+    """Fit a regular grid to points of a map, which are given as complex numbers X + iY; outliers are left out.
 
     Parameters
     ----------

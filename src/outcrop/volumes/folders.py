@@ -70,7 +70,7 @@ def find_lines(folder: str | Path) -> tuple[str, list[Path], int]:
 
 
 def number_files(files: list[Path]) -> tuple[list[int], str]:
-    """Read line numbers from file names, and return them and their direction, ``inline`` or ``crossline``.
+    """Return (line numbers, direction) of files, read from the file names; direction is ``inline`` or ``crossline``.
 
     Examples
     --------
@@ -236,9 +236,10 @@ def open_folder(
 
 
 def _segy_lines(path: str, files: list[Path], lines: list[xr.DataArray]) -> tuple[list[Part], dict[str, Any], str]:
-    """Return, for a folder of SEG-Y files, a `Part` for each file, attributes of the volume, and a note.
+    """Return (parts, attributes of the volume, note) for a folder of SEG-Y files.
 
-    The note states whether headers or file names give the line numbers.
+    There is a `Part` for each file. The note states whether headers or file names give the line numbers.
+    `lines` are the files, opened as volumes.
     """
     domains = {line.dims[2] for line in lines}
     if len(domains) > 1:
@@ -256,9 +257,10 @@ def _segy_lines(path: str, files: list[Path], lines: list[xr.DataArray]) -> tupl
 
 
 def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[list[Part], dict[str, Any], str]:
-    """Return, for a folder of pictures or arrays, a `Part` for each file, attributes of the volume, and a note.
+    """Return (parts, attributes of the volume, note) for a folder of pictures or arrays.
 
-    The note states the direction of the lines, which are numbered by the file names.
+    There is a `Part` for each file. The note states the direction of the lines, which are numbered by the file names.
+    `kind` is a key of `KINDS`.
     """
     numbers, direction = number_files(files)
     codes = bool(class_table.read_class_table(path))
@@ -278,14 +280,14 @@ def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[
 
 
 def segy_part(line: xr.DataArray) -> Part:
-    """Return the `Part` of a folder for one of its SEG-Y files, opened as a volume."""
+    """Return the `Part` for one SEG-Y file of a folder; `line` is this file, opened as a volume."""
     inlines, crosslines, samples = (line[name].values for name in line.dims)
     lazy: Any = line.variable._data
     return Part(line.attrs["source"], inlines, crosslines, samples, lazy.array.read, live_traces(line))
 
 
 def array_part(array: Any) -> Part:
-    """Return the `Part` of a folder for one of its pictures or arrays: a line with traces numbered from 0."""
+    """Return the `Part` for one picture or array of a folder: a line with traces numbered from 0."""
     _, axes, _, _ = name_axes([None] * array.ndim)
     shape = [1 if axis is None else array.shape[axis] for axis in axes]
     if array.dtype.kind not in "biuf" or shape[0] != 1 or 0 in shape:
@@ -296,7 +298,10 @@ def array_part(array: Any) -> Part:
 
 
 def number_part(part: Part, number: int, direction: str) -> Part:
-    """Return a copy of a part that holds one line, with another line number, as an inline or a crossline."""
+    """Return a copy of the `Part` of a single line, which gets the given line number and direction.
+
+    `direction` is ``inline`` or ``crossline``; the line in `part` is an inline.
+    """
     numbers = np.array([number])
     if direction == "inline":
         return dataclasses.replace(part, inlines=numbers)
@@ -305,7 +310,7 @@ def number_part(part: Part, number: int, direction: str) -> Part:
 
 
 def read_turned(read: Callable[[Key], Array], key: Key) -> Array:
-    """Read a block of a crossline with `read`, a function that takes this line as an inline.
+    """Read a block of a crossline with `read`, a function for which the line is an inline.
 
     `key` has a slice or an array of positions for each axis: inline, crossline, and time or depth.
     """

@@ -294,7 +294,7 @@ def refuse_other_folder(job: str | Path) -> None:
 
 
 def _relative(source: str, job: str | Path) -> str:
-    """Return the path of a volume relative to its job folder; empty if no such path exists."""
+    """Return the path of a volume relative to its job folder; empty for an array, a remote store or another drive."""
     if not source or "://" in source:
         return ""
     try:
@@ -336,7 +336,11 @@ def how_to_give(job: str | Path) -> str:
 
 
 def place_of(job: str | Path, known: Mapping[str, Any]) -> str:
-    """Return the path at which the volume of a job exists: as recorded, or relative to the job; empty if at neither."""
+    """Return the path at which the volume of a job exists; empty if the volume is not found.
+
+    It is the recorded path or, if that is missing, the recorded path relative to the job folder. A remote address is
+    returned without a check.
+    """
     places = [known["source"]] if known["source"] else []
     if known["relative"]:
         places.append(os.path.normpath(os.path.join(os.path.abspath(job), known["relative"])))
@@ -405,7 +409,7 @@ def compare_lines(
 def checked_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     """Record the volume of a job as `take_volume` does, and return the record.
 
-    If the size or modification time of the file changed, the recorded line digests are compared too.
+    If the size or modification time of the file changed, its lines are compared with the recorded line digests.
     """
     known = take_volume(job, volume)
     if known["source"] and file_stamp(known["source"]) not in ("", known.get("stamp")):

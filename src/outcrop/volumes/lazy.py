@@ -231,10 +231,10 @@ def open_image(path: str) -> Any:
 
 
 def take_block(array: Any, axes: tuple[int | None, ...], key: Key) -> Array:
-    """Return a block of a stored array, with its axes in the order inline, crossline, time or depth.
+    """Return a block of a stored array; the axes of the block are inline, crossline, and time or depth.
 
-    `axes` has the number of each of these axes in `array`; an axis with the number None gets length 1. `key` has a
-    slice or an array of positions for each of them.
+    `axes` has the number of each of these three axes in `array`; an axis with the number None gets length 1. `key` has
+    a slice or an array of positions for each of the three.
     """
     present = [axis for axis in axes if axis is not None]
     wanted = tuple(key[axes.index(axis)] for axis in sorted(present))

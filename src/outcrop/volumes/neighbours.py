@@ -24,7 +24,7 @@ def smallest_step(labels: npt.ArrayLike) -> float:
 
 
 def line_steps(volume: xr.DataArray | xr.Dataset) -> tuple[float, float]:
-    """Return the step of the survey's inline numbers and of its crossline numbers; 0 along an axis of one line.
+    """Return (step of the inline numbers, step of the crossline numbers) of a survey; 0 for an axis of one line.
 
     `open_volume` stores these steps as the attribute ``line_step``, so a selection of lines keeps the survey's steps.
     """
@@ -37,13 +37,16 @@ def line_steps(volume: xr.DataArray | xr.Dataset) -> tuple[float, float]:
 
 
 def spacing_attrs(volume: xr.DataArray | xr.Dataset) -> dict[str, list[float]]:
-    """Return the bin size and the line steps of a volume as attributes for its labels, to compute line distances."""
+    """Return a dict with bin size (if known) and line steps of a volume: attributes that its labels get, too.
+
+    `line_distances` needs them.
+    """
     sizes = {"bin_size": list(volume.attrs["bin_size"])} if "bin_size" in volume.attrs else {}
     return sizes | {"line_step": list(line_steps(volume))}
 
 
 def metres_per_number(volume: xr.DataArray | xr.Dataset, name: str) -> float:
-    """Return the distance in metres of two lines whose numbers differ by 1; `name` is inline or crossline."""
+    """Return the distance in metres between two lines whose numbers differ by 1; `name` is inline or crossline."""
     sizes: Any = volume.attrs.get("bin_size")
     steps = line_steps(volume)
     metres = np.nan if sizes is None else float(sizes[name == "crossline"]) / (steps[name == "crossline"] or 1.0)
@@ -95,7 +98,7 @@ def line_distances(volume: xr.DataArray | xr.Dataset, name: str) -> npt.NDArray[
 
 
 def lines_within(volume: xr.DataArray | xr.Dataset, name: str) -> int:
-    """Return the largest number of lines within 250 m on one side of a line.
+    """Return how many lines fit into 250 m, at the smallest distance between successive lines of the volume.
 
     Examples
     --------

@@ -44,8 +44,8 @@ def open_volume(
         A SEG-Y or ZGY file, a Zarr or MDIO folder, a ``.npy`` file, a picture of one section (time downwards), or a
         folder of single lines (pictures, ``.npy`` or SEG-Y files). An array has the axes (inline, crossline, time), or
         (time, crossline) for one section; a DataArray has named axes. A volume from this function is returned
-        unchanged. Class names are read from ``SOURCE.classes.toml``; the pixels of a picture with such a file are codes
-        of classes.
+        unchanged. Class names are read from ``SOURCE.classes.toml``; if a picture has such a table, its pixels are
+        class codes.
     header_bytes : (int, int), optional
         SEG-Y only: bytes of inline and crossline in the trace header, counted from 1; detected by default.
     endian : {"big", "little"}, optional
@@ -57,16 +57,33 @@ def open_volume(
     -------
     volume : xarray.DataArray of float32, dims ("inline", "crossline", "time" or "depth")
         Time is in ms, depth in m. Missing and dead traces are NaN. If traces are missing, the volume has the coordinate
-        ``live``, which is False for them. Attributes of every volume are source, format, domain and line_step (see
-        `line_steps`). If known, it also has sample_interval, delay, bin_size (metres between inlines, and between
-        crosslines), map (X and Y at inline 0 and crossline 0, and their steps per line number), header_bytes, text,
-        classes, scaled, offset (value of zero amplitude, if no amplitude is negative) and notes (corrections and
-        assumptions). ``open_volume(volume.attrs["source"], **volume.attrs["options"])`` opens a file again.
+        ``live``, which is False for them.
 
     Raises
     ------
     ValueError, OSError
         The source cannot be opened; no other type of error is raised.
+
+    Notes
+    -----
+    Every volume has these attributes:
+
+    - ``source``, ``format``: path or address, and name of the file format; both are ``array`` for an array.
+    - ``domain``: ``time`` or ``depth``.
+    - ``scaled``: whether the amplitudes lie in [0, 1], with zero amplitude at 0.5.
+    - ``line_step``: steps of the inline and of the crossline numbers; see `line_steps`.
+
+    It has these attributes if they are known:
+
+    - ``options``: the opening options; ``open_volume(volume.attrs["source"], **volume.attrs["options"])`` opens the
+      file again.
+    - ``sample_interval``, ``delay``: sample interval, and time or depth of the first sample, in ms or m.
+    - ``bin_size``: metres between neighbouring inlines, and between neighbouring crosslines.
+    - ``map``: X and Y at inline 0, crossline 0; their change per inline number; their change per crossline number.
+    - ``header_bytes``, ``text``: bytes of inline and crossline in the trace header of SEG-Y, and its text header.
+    - ``classes``: class names; code i + 1 means ``classes[i]``.
+    - ``offset``: value of zero amplitude, if no amplitude is negative.
+    - ``notes``: corrections that were made, and assumptions.
 
     Examples
     --------
@@ -206,7 +223,10 @@ def read_segy(geometry: segy.Geometry, key: tuple[Any, ...]) -> Array:
 
 
 def segy_geometry(volume: xr.DataArray) -> segy.Geometry:
-    """Return the geometry of the SEG-Y file of a volume; scan the file again if it changed or was not kept."""
+    """Return the geometry (see `Geometry`) of the SEG-Y file of a volume.
+
+    The file is scanned again if it has changed, or if the volume does not hold the geometry.
+    """
     lazy = lazy_source(volume)
     if lazy is not None and isinstance(lazy.read, functools.partial) and lazy.read.func is read_segy:
         geometry: segy.Geometry = lazy.read.args[0]
@@ -247,7 +267,7 @@ def open_zarr(path: str, *, domain: str | None) -> xr.DataArray:
 
 
 def group_arrays(group: Any) -> dict[str, Any]:
-    """Return the arrays of a Zarr group by name; xarray decodes them if their axes have names."""
+    """Return a dict of the arrays in a Zarr group: name -> array. If their axes have names, xarray decodes them."""
     try:
         # Times stay numbers: xarray would decode "seconds" as time differences.
         options: Any = {"consolidated": False, "cache": False, "decode_times": False}
@@ -301,7 +321,7 @@ def assemble(
     ----------
     array : numpy.ndarray, xarray.Variable, zarr.Array, NpyFile or PictureFile
     dims : sequence of str, optional
-        Names of its axes; without names they are inline, crossline, time, or time, crossline for a section.
+        Names of its axes; without names, they are (inline, crossline, time), or (time, crossline) for a section.
     attrs : dict
         Attributes of the volume, with at least its ``source``.
     domain : {"time", "depth"} or None
@@ -343,7 +363,7 @@ def assemble(
 
 
 def orient_map(variable: Any, plane: list[Any]) -> Any:
-    """Return a variable with one value for each trace with its axes in the order inline, crossline.
+    """Transpose a variable that has one value per trace to the axis order (inline, crossline).
 
     `plane` has the stored names of these two axes. A variable on other axes is returned unchanged.
     """

@@ -112,7 +112,7 @@ def refuse_foreign(path: str, name: str) -> NoReturn:
 
 
 def refuse_remote(address: str) -> None:
-    """Raise `ValueError` for an address that cannot be a Zarr store, by its scheme or its suffix.
+    """Raise `ValueError` if the scheme or the suffix of an address shows that it is no Zarr store.
 
     Examples
     --------

@@ -169,7 +169,7 @@ def scan(
 
 
 def unpack(fields: dict[str, Any]) -> Geometry:
-    """Make a pickled geometry again from its fields; raise `ValueError` if the file has changed since the scan."""
+    """Restore a pickled `Geometry` from its fields; raise `ValueError` if the file has changed since the scan."""
     geometry = Geometry(**fields)
     if not geometry.is_current():
         raise ValueError(f"{geometry.layout.path} has changed since it was opened; open it again.")
@@ -179,9 +179,9 @@ def unpack(fields: dict[str, Any]) -> Geometry:
 def find_grid(
     file: BinaryIO, layout: Layout, headers: Array, *, header_bytes: tuple[int, int] | None
 ) -> tuple[tuple[int, int], dict[str, Any]]:
-    """Return the header bytes of inline and crossline, given or detected, and the grid of traces from `make_grid`.
+    """Return (bytes of inline and crossline in the trace header, grid of the traces as `make_grid` returns it).
 
-    `headers` has the headers of some traces, from which the bytes are detected if `header_bytes` is None.
+    If `header_bytes` is None, the bytes are detected from `headers`, the headers of some traces.
     """
     pairs: list[Any] = HEADER_BYTES if header_bytes is None else [tuple(map(int, header_bytes))]
     if len(pairs[0]) != 2 or not all(1 <= byte <= HEADER_SIZE - 3 for byte in pairs[0]):
@@ -204,7 +204,8 @@ def find_grid(
 def line_likeness(inline: Array, crossline: Array) -> float:
     """Return how much two header words behave like inline and crossline numbers, from 0 to 1.
 
-    It is 1 if all pairs of numbers are distinct, and exactly one of the two changes from each trace to the next.
+    It is 1 if no two traces have the same pair of numbers, and if exactly one of the two numbers changes from each
+    trace to the next.
 
     Examples
     --------
@@ -221,7 +222,10 @@ def line_likeness(inline: Array, crossline: Array) -> float:
 
 
 def read_runs(file: BinaryIO, layout: Layout, header_bytes: tuple[int, int]) -> tuple[Array, Array]:
-    """Return the line numbers of all traces as runs (see `find_runs`), and the numbers of the traces marked dead."""
+    """Return (runs, dead): line numbers of all traces as runs (see `find_runs`), and numbers of the dead traces.
+
+    Only traces that are marked dead in their headers count as dead.
+    """
     words = {"inline": (header_bytes[0], "i4"), "crossline": (header_bytes[1], "i4"), "mark": (29, "i2")}
     kind = segy_headers.words_dtype(words, first=1, size=layout.trace.itemsize, order=layout.order)
     step = max(1, WINDOW // kind.itemsize)
@@ -234,10 +238,10 @@ def read_runs(file: BinaryIO, layout: Layout, header_bytes: tuple[int, int]) -> 
 
 
 def sampling(binary: Any, words: Array, *, unit: float) -> tuple[float, float, list[str]]:
-    """Return the sample interval, the time or depth of the first sample, and remarks on headers that disagree.
+    """Return (sample interval, time or depth of the first sample, list of remarks on headers that disagree).
 
-    Both are in ms or m. `binary` is the binary header, `words` has headers of traces, and `unit` is 0.3048 for depths
-    in feet, else 1.
+    Interval and first sample are in ms or m. `binary` is the binary header, and `words` has the headers of some traces.
+    `unit` is 0.3048 for depths in feet, else 1.
     """
     traced, delay = commonest(words["interval"]), commonest(words["delay"])
     interval = int(binary["interval"]) or traced
@@ -263,8 +267,8 @@ def commonest(values: Array) -> int:
 def find_bin_size(words: Array, rows: Array, columns: Array, *, metres: float) -> tuple[float, float] | None:
     """Return the metres between neighbouring inlines and between neighbouring crosslines, from X and Y of traces.
 
-    None is returned if the coordinates are angles or do not form a grid. `words` has headers of traces, `rows` and
-    `columns` their positions on the axes, and `metres` is the number of metres per unit of X and Y.
+    None is returned if the coordinates are angles or do not form a grid. `words` has the headers of some traces, `rows`
+    and `columns` have the positions of these traces on the axes. `metres` is the number of metres per unit of X and Y.
     """
     if commonest(words["coordinate_units"]) > 1:  # angles
         return None
@@ -309,7 +313,7 @@ def read(geometry: Geometry, rows: Array, columns: Array, *, samples: slice = sl
 
 
 def stored_samples(file: BinaryIO, layout: Layout, numbers: Array, samples: slice) -> Array:
-    """Read the samples of the traces with the given numbers, in ascending order, as stored in the file: not decoded."""
+    """Return samples of the traces `numbers` (in ascending order) exactly as stored in the file, not decoded."""
     stride = layout.trace.itemsize
     jumps = np.diff(numbers) > 1 + GAP // stride
     turns = np.diff(numbers // max(1, WINDOW // stride)) > 0

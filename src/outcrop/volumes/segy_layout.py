@@ -56,10 +56,10 @@ class Layout(NamedTuple):
 def find_layout(
     file: BinaryIO, opening: bytes, *, path: str, size: int, endian: str | None
 ) -> tuple[Layout, list[str]]:
-    """Return the layout that fits the headers and the size of a SEG-Y file, and notes on headers that contradict it.
+    """Return the `Layout` that fits the headers and the size of a SEG-Y file, and a list of notes.
 
-    `opening` has the text header and the binary header; `size` is the size of the file in bytes. `ValueError` is raised
-    if no layout fits.
+    Each note names a header that contradicts the layout. `opening` has the text header and the binary header; `size` is
+    the size of the file in bytes. `ValueError` is raised if no layout fits.
     """
     if size <= TEXT_SIZE + BINARY_SIZE + HEADER_SIZE:
         raise ValueError(f"{path} holds {size} bytes, too few for a SEG-Y file; is it empty or truncated?")
@@ -96,9 +96,9 @@ def find_layout(
 
 
 def trace_starts(binary: Any) -> list[int]:
-    """Return the bytes at which the first trace may begin, the likeliest first, from the binary header.
+    """Return the bytes at which the first trace may begin according to the binary header; the likeliest comes first.
 
-    There are several because the number of extended text headers before the first trace may be unknown or wrong.
+    There are several, because the number of extended text headers before the first trace may be unknown or wrong.
     """
     extended = int(binary["extended_text"])
     counts = range(17) if extended < 0 else (extended, 0)  # -1: the number is not stated
@@ -108,10 +108,11 @@ def trace_starts(binary: Any) -> list[int]:
 
 
 def fit_layout(file: BinaryIO, layout: Layout, size: int, *, starts: list[int], counts: Iterable[int]) -> Layout | None:
-    """Return the layout whose traces fill the file and whose trace headers agree with each other, or None.
+    """Return the layout whose traces fill the file and whose trace headers agree; None if no layout fills the file.
 
-    Sample counts that the headers state are tried first, then all other counts, which need at least four traces. If no
-    trace headers agree, the first layout with a stated count that fills the file is returned.
+    `starts` are possible first bytes of the first trace, and `counts` the numbers of samples per trace that headers
+    state. `counts` are tried first, then all other numbers, for which the file must have at least four traces. If no
+    trace headers agree, the first layout with a number in `counts` that fills the file is returned.
     """
     likely = filling(layout, size, starts=starts, counts=counts)
     for fit in likely:
@@ -124,7 +125,11 @@ def fit_layout(file: BinaryIO, layout: Layout, size: int, *, starts: list[int], 
 
 
 def filling(layout: Layout, size: int, *, starts: list[int], counts: Iterable[int]) -> list[Layout]:
-    """Return the layouts, for all given starts and sample counts, whose last trace ends exactly at byte `size`."""
+    """Return all layouts whose last trace ends exactly at byte `size`, the end of the file.
+
+    `starts` are possible first bytes of the first trace, `counts` possible numbers of samples per trace; all pairs are
+    tried.
+    """
     wanted = np.array([count for count in counts if count > 0], np.int64)
     strides = HEADER_SIZE * (1 + layout.extensions) + wanted * np.dtype(FORMATS[layout.format]).itemsize
     return [
@@ -154,7 +159,10 @@ def trace_records(file: BinaryIO, layout: Layout, first: int, last: int) -> Arra
 
 
 def sample_headers(file: BinaryIO, layout: Layout) -> Array:
-    """Return headers of evenly spaced blocks of traces, shape `SAMPLED`; in a small file all, shape (1, n_traces)."""
+    """Return the trace headers of evenly spaced blocks of traces, shape `SAMPLED`.
+
+    For a small file, return the headers of all traces, shape (1, n_traces).
+    """
     if layout.n_traces <= math.prod(SAMPLED):
         return trace_records(file, layout, 0, layout.n_traces)["header"][None].copy()
     firsts = np.linspace(0, layout.n_traces - SAMPLED[1], SAMPLED[0]).astype(np.int64).tolist()

@@ -53,8 +53,8 @@ def create(
         Metres between neighbouring inlines (along Y) and between neighbouring crosslines (along X). The first trace
         lies at X = Y = 0.
     grid : three pairs of float, optional
-        X and Y of inline 0 and crossline 0, their steps per inline number, and their steps per crossline number; used
-        instead of `bin_size`.
+        Three pairs (X, Y), used instead of `bin_size`: coordinates of inline 0, crossline 0; change per inline number;
+        change per crossline number.
     text : str
         Lines of the text header.
     format : int
@@ -156,7 +156,7 @@ def write_lines(
     """Write the bytes `opening` to a file, and yield a function that writes one inline with `store`.
 
     `shape` is the shape of the volume. ``store(file, row, section)`` writes the inline at position `row`. `ValueError`
-    is raised if an inline was not written.
+    is raised at the end if an inline was not written.
     """
     written = np.zeros(shape[0], bool)
     with whole_file(path) as aside, open(aside, "wb") as file:
@@ -182,7 +182,7 @@ def check_format(format: int) -> None:
 
 
 def check_times(times: Array) -> int:
-    """Return the interval of times in whole microseconds; raise `ValueError` if SEG-Y headers cannot hold the times."""
+    """Return the interval of `times` in whole microseconds; raise `ValueError` if SEG-Y headers cannot hold them."""
     interval = round(1000 * (times[-1] - times[0]) / (len(times) - 1)) if len(times) > 1 else 4000
     even = np.allclose(times, times[0] + np.arange(len(times)) * interval / 1000, rtol=0, atol=1e-3)
     if not even or not 0 < interval < 65536 or len(times) > 65535 or times[0] != np.int16(times[0]):
@@ -196,7 +196,10 @@ def check_times(times: Array) -> int:
 def trace_places(
     row: int, inline: int, crosslines: Array, *, bin_size: tuple[float, float], grid: Grid | None
 ) -> Array:
-    """Return X and Y in whole centimetres of the traces of an inline, shape (2, n_crossline); see `create`."""
+    """Return X and Y of the traces of one inline, in whole centimetres, shape (2, n_crossline).
+
+    `row` is the position and `inline` the number of this inline; see `create` for `bin_size` and `grid`.
+    """
     if grid is None:
         n = len(crosslines)
         places = np.column_stack([np.arange(n) * bin_size[1], np.full(n, row * bin_size[0])])

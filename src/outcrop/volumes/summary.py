@@ -76,7 +76,7 @@ def sample_unit(volume: xr.DataArray | xr.Dataset) -> str | None:
 
 
 def describe_axis(labels: Array) -> dict[str, Any]:
-    """Return the first and last value, the step (None if it varies) and the number of the values on an axis."""
+    """Return a dict for an axis: its first and last value, its step (None if it varies), and its number of values."""
     steps = np.diff(labels)
     even = len(steps) > 0 and np.allclose(steps, steps[0])
     step = steps[0].item() if even else 1 if not len(steps) else None
@@ -84,9 +84,11 @@ def describe_axis(labels: Array) -> dict[str, Any]:
 
 
 def describe_amplitude(sample: Array, finite: Array, zero: float, clip: float | None) -> dict[str, Any]:
-    """Return the range, percentiles, clip and histogram of amplitudes, and numbers of zero traces and invalid values.
+    """Return a dict with range, percentiles, clip and histogram of amplitudes, and some counts.
 
-    The clip is None if the amplitudes are already scaled to [0, 1].
+    The counts are numbers of traces, of traces of zeros, and of amplitudes that are NaN or infinite. `sample` has the
+    amplitudes of some traces, `finite` is the mask of the valid ones, and `zero` is the value of zero amplitude. `clip`
+    is None if the amplitudes are already scaled to [0, 1].
     """
     values = sample[finite].astype(np.float64)
     reach = 0.5 if clip is None else clip or 1.0
@@ -105,7 +107,11 @@ def describe_amplitude(sample: Array, finite: Array, zero: float, clip: float | 
 
 
 def describe_rms(sample: Array, finite: Array, inlines: Array, times: Array) -> dict[str, Any]:
-    """Return the RMS amplitude of each inline that was read and of each time, and its `drift` along both axes."""
+    """Return a dict with the RMS amplitude of each inline and of each time, and the `drift` of this RMS on both axes.
+
+    `sample` has the amplitudes of some inlines, zero amplitude at 0, and `finite` is the mask of the valid ones.
+    `inlines` has the numbers of these inlines, `times` the times or depths of the samples.
+    """
     power = np.where(finite, sample, 0).astype(np.float64) ** 2
     with np.errstate(invalid="ignore"):
         by_line = np.sqrt(power.sum((1, 2)) / finite.sum((1, 2)))
@@ -122,6 +128,8 @@ def describe_rms(sample: Array, finite: Array, inlines: Array, times: Array) -> 
 
 def drift(rms: Array) -> float:
     """Return the difference in dB of RMS amplitude between the loudest and the quietest eighth of an axis.
+
+    `rms` has the RMS amplitude at each position on the axis; zeros are left out.
 
     Examples
     --------

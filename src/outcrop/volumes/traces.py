@@ -51,7 +51,7 @@ class Traces:
 
     @functools.cached_property
     def reach(self) -> tuple[Array, Array]:
-        """Lowest inline of every run, and highest inline of the run and all runs before it; both arrays ascend."""
+        """Two ascending arrays: lowest inline of every run, and highest inline of this run and all runs before it."""
         low, high = ends(self.runs, "inline")
         return low, np.maximum.accumulate(high)
 
@@ -75,7 +75,10 @@ class Traces:
         return table[np.ix_(rows - rows[0], columns - columns[0])]
 
     def inside(self, rows: Array, columns: Array) -> tuple[Array, Array, Array]:
-        """Return numbers, rows and columns of all traces, live or dead, within the range of given rows and columns."""
+        """Return (numbers, rows, columns) of all traces, live or dead, in the rectangle that rows and columns span.
+
+        `rows` and `columns` ascend; the rectangle reaches from the first to the last of each.
+        """
         inlines, crosslines = self.inlines[rows[[0, -1]]], self.crosslines[columns[[0, -1]]]
         low, high = self.reach
         runs = self.runs[np.searchsorted(high, inlines[0]) : np.searchsorted(low, inlines[1], "right")]
@@ -128,9 +131,9 @@ def ends(runs: Array, name: str) -> tuple[Array, Array]:
 
 
 def steps_within(first: Array, step: Array, low: int, high: int) -> tuple[Array, Array]:
-    """Return the smallest and the largest number of steps from `first` that end within [low, high].
+    """Return the smallest and the largest integer n for which ``first + n * step`` lies in [low, high].
 
-    If no number of steps ends there, the smallest one is larger than the largest one.
+    If there is no such n, the smallest one is larger than the largest one.
 
     Examples
     --------
@@ -144,9 +147,10 @@ def steps_within(first: Array, step: Array, low: int, high: int) -> tuple[Array,
 
 
 def unroll(runs: Array, name: str, begin: Any, count: Array) -> Array:
-    """Return the field `name` (a line number, or the trace number) of `count` traces of every run, from `begin` on.
+    """Return the line numbers or the trace numbers of `count` traces of every run, beginning at trace `begin`.
 
-    `begin` counts the traces within each run: 0 is the first trace of the run.
+    `name` is ``inline``, ``crossline``, or ``number`` for trace numbers. `begin` counts the traces within each run: 0
+    is the first trace of the run.
 
     Examples
     --------
@@ -159,7 +163,10 @@ def unroll(runs: Array, name: str, begin: Any, count: Array) -> Array:
 
 
 def make_grid(runs: Array, dead: Array) -> dict[str, Any] | None:
-    """Return axes and traces of a survey as fields of `Geometry`; None if the line numbers form no grid."""
+    """Return a dict with the fields of `Geometry` that describe axes and traces; None if the lines form no grid.
+
+    `runs` and `dead` have the line numbers of all traces and the numbers of the dead traces; see `Traces`.
+    """
     inlines, crosslines = line_axis(runs, "inline"), line_axis(runs, "crossline")
     n_traces, size = int(runs["count"].sum(dtype=np.int64)), len(inlines) * len(crosslines)
     # The traces of a survey fill a large part of its grid, random numbers almost nothing.
@@ -183,7 +190,7 @@ def make_grid(runs: Array, dead: Array) -> dict[str, Any] | None:
 
 
 def line_axis(runs: Array, name: str) -> Array:
-    """Return the line numbers of a survey, ascending; absent lines are added unless they outnumber the present lines.
+    """Return the line numbers of a survey, ascending; missing lines are added unless they outnumber the present ones.
 
     Examples
     --------

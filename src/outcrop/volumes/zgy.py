@@ -101,7 +101,7 @@ class Layout:
         return np.asarray(columns[np.ix_(self.stored(0) // self.brick[0], self.stored(1) // self.brick[1])])
 
     def stored(self, axis: int, positions: Any = slice(None)) -> Array:
-        """Convert positions on an axis of the volume, 0 for inline or 1 for crossline, to positions in the file."""
+        """Convert positions on an axis of the volume (0 inline, 1 crossline) to positions on this axis in the file."""
         order = np.arange(self.shape[axis])
         return np.asarray((order[::-1] if self.reversed[axis] else order)[positions])
 
@@ -231,11 +231,14 @@ def _check_table(table: Array, size: int, *, begin: int, end: int) -> None:
     if beyond:
         raise ValueError(f"{beyond} of {table.size} bricks lie beyond its end: it is truncated")
     if packed.any() and importlib.util.find_spec("zfpy") is None:
-        raise ImportError("pip install zfpy")
+        raise ImportError("pip install zfpy")  # `scan` puts the reason before this command
 
 
 def _labels(reader: Any, axis: int) -> Array:
-    """Return the inline (axis 0) or crossline (axis 1) numbers in the order of the file; integers if all are whole."""
+    """Return the inline numbers (`axis` 0) or crossline numbers (1) in the order of the file.
+
+    They are integers if all of them are whole numbers.
+    """
     first, step = float(reader.annotstart[axis]), float(reader.annotinc[axis])
     labels = first + step * np.arange(reader.size[axis])
     if not np.isfinite(labels).all() or np.abs(labels).max() > MOST_LINES or (step == 0 and len(labels) > 1):
@@ -244,10 +247,10 @@ def _labels(reader: Any, axis: int) -> Array:
 
 
 def _sample_axis(reader: Any) -> tuple[Array, str | None, str]:
-    """Return the times in ms or depths in m of all samples, the domain, and the unit as named in the file.
+    """Return (samples, domain, unit): times in ms or depths in m; ``time`` or ``depth``; the unit named in the file.
 
-    If the file does not state what the samples measure, the values are as stored, the domain is None and the unit is
-    empty.
+    If the file does not state what its samples measure, `samples` are the stored values, the domain is None, and the
+    unit is empty.
     """
     domain = {"time": "time", "length": "depth"}.get(reader.zunitdim.name)
     scale = float(reader.zunitfactor) * (1000 if domain == "time" else 1) if domain else 1.0  # to ms or m
@@ -259,7 +262,7 @@ def _sample_axis(reader: Any) -> tuple[Array, str | None, str]:
 
 
 def _survey(reader: Any) -> tuple[tuple[Any, ...] | None, tuple[float, ...] | None]:
-    """Return `grid` and `bin_size` of a `Layout` from the corners of the survey; None for an unknown one."""
+    """Return (grid, bin_size) as in `Layout`, computed from the corners of the survey; None for an unknown one."""
     if reader.corners is None or reader.hunitdim.name == "arcangle" or min(reader.size[:2]) < 2:
         return None, None
     known = reader.hunitdim.name == "length"
@@ -305,7 +308,9 @@ def read(layout: Layout, key: Key) -> Array:
 
 
 def _by_brick(places: Array, size: int) -> list[tuple[int, slice, Any]]:
-    """Group ascending positions on an axis by brick: (brick number, indices of the positions, positions in the brick).
+    """Group ascending positions on an axis by the brick in which they lie; `size` is the length of a brick.
+
+    Return (brick number, indices of its positions in `places`, positions within the brick) for each brick.
 
     Examples
     --------
@@ -324,7 +329,10 @@ def _by_brick(places: Array, size: int) -> list[tuple[int, slice, Any]]:
 
 
 def _read_brick(file: BinaryIO, layout: Layout, number: Three, inside: Key) -> Any:
-    """Read the amplitudes of a part of a brick; return a single number if the brick is constant."""
+    """Read the amplitudes of a part of a brick; return a single number if the brick is constant.
+
+    `number` is the position of the brick in the table of the layout, `inside` selects the part within the brick.
+    """
     entry = int(layout.table[number])
     if entry == EMPTY:
         return np.float32(0)
@@ -363,7 +371,7 @@ def _read_plain(file: BinaryIO, start: int, brick: Three, kind: np.dtype[Any], i
 
 
 def _decode(layout: Layout, number: Three) -> Array:
-    """Decode the amplitudes of a whole brick with OpenZGY, for compressed bricks and bricks of version 1."""
+    """Return the amplitudes of a whole brick, decoded by OpenZGY: a compressed brick, or one in a file of version 1."""
     brick = np.zeros(layout.brick, np.float32)
     with openzgy().ZgyReader(layout.path) as reader:
         reader.read(tuple(n * size for n, size in zip(number, layout.brick, strict=True)), brick)
