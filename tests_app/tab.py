@@ -133,13 +133,13 @@ class Tab:
 
     def find(self):
         """Find similar patches."""
-        self.page.get_by_text("Find similar patches").click()
+        self.page.get_by_role("button", name="Find similar patches").click()
         self.page.wait_for_selector(".card button.reject")
 
     def label(self):
         """Label the line in view, and wait until it is scored."""
         self.step("3 Labels")
-        self.page.get_by_text("Label this line").click()
+        self.page.get_by_role("button", name="Label this line").click()
         self.wait_model("scores", "m?.text.includes('mean IoU')", timeout=600_000)
 
     def paint(self, name, *points):

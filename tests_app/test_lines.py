@@ -84,7 +84,7 @@ def test_a_line_is_confirmed_and_the_confirmation_cleared(job, browser, screen, 
         # a crossline shows the crossing with the line, another line shows nothing
         tab.line(117)
         tab.wait_model("confirmed-notice", "!m.visible")
-        assert not wrong.is_visible()
+        wrong.wait_for(state="hidden")
         tab.page.get_by_role("button", name="crossline", exact=True).click()
         tab.wait_model("section", "m.title.text.startsWith('crossline')")
         tab.wait_model("confirmed", "m.data_source.data.left[0] === 115.5 && m.data_source.data.right[0] === 116.5")
@@ -144,6 +144,7 @@ def test_the_strip_shows_all_lines_and_a_click_opens_one(job, browser, screen):
         tab.wait_model("next-line", f"m.label === 'Correct next: {advice['line']}'")
         tab.page.get_by_role("button", name="Correct next").click()
         tab.wait_model("section", f"m.title.text === 'inline {advice['line']}'")
+        tab.wait_model("marked", "m.data_source.data.x.length === 1 && m.data_source.data.x[0] !== null")
         marked = tab.model("marked", "[m.data_source.data.x[0], m.data_source.data.y[0]]")
         assert np.allclose(marked, advice["place"][1:], atol=30)  # centre of its box, which is moved inwards at the rim
         tab.line(117)

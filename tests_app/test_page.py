@@ -73,7 +73,8 @@ def test_the_whole_work_of_an_interpreter(survey, browser, tmp_path):
         tab.label()
         # drag the threshold: the browser applies it without the server
         before = overlay_pixels(tab)
-        box = tab.page.locator(".noUi-target:visible").nth(3).bounding_box()
+        handle = tab.page.locator("[aria-label='Minimum confidence']")
+        box = tab.page.locator(".noUi-target", has=handle).bounding_box()
         tab.page.mouse.move(box["x"] + 1, box["y"] + box["height"] / 2)
         tab.page.mouse.down()
         tab.page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2, steps=5)
@@ -122,7 +123,7 @@ def test_the_whole_work_of_an_interpreter(survey, browser, tmp_path):
         tab.step("4 Results")
         tab.page.get_by_text("SEG-Y labels").click()
         tab.wait_model("status", "m.text.includes('from older decisions')")
-        tab.page.get_by_text("include stale lines").first.click()
+        tab.page.locator("label:visible", has_text="include stale lines").click()
         tab.export()
         tab.wait_model("exported", "m.text.includes('1 of 30 lines labelled, 1 of them stale, 29 missing')")
         tab.close()

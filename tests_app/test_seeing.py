@@ -138,7 +138,7 @@ def test_the_vertical_exaggeration_is_locked(survey, browser, screen):
         tab.press("f")
         tab.page.wait_for_timeout(500)
         assert scale(tab) == locked and tab.model("section", "m.x_range.end - m.x_range.start") >= 160
-        tab.page.get_by_label("sample : trace").select_option("0.5 : 1")
+        tab.page.get_by_label("exaggeration").select_option("↕ 0.5 : 1")
         tab.page.wait_for_timeout(500)
         assert scale(tab) == pytest.approx(0.5, rel=0.01) and scale(tab, "linked-1") == pytest.approx(0.5, rel=0.01)
         assert tab.model("section", "[m.x_range.start <= 299.5, m.y_range.start >= 638]") == [True, True]

@@ -125,7 +125,7 @@ def test_a_drag_keeps_its_class_and_paints_inside_the_section_only(job, browser)
         tab.page.mouse.up()
         wait_strokes(job, 1)
         # zoom out, so that the section has a margin
-        tab.page.mouse.wheel(0, 300)
+        tab.page.mouse.wheel(0, 600)
         tab.wait_model("section", "m.x_range.start < 280")
         tab.drag((330, 200), (285, 200), (285, 400), (330, 400), steps=10)
         wait_strokes(job, 3)

@@ -175,7 +175,9 @@ class PageLabels(ShownLabels):
         again. Small losses (see `TAKEN` and `OF_LINE`) are left out, and so are classes that nearly vanished.
         """
         painted, _ = self.job.painted_on(self.survey.along, position)
-        elsewhere = (before != after) & (painted is None or painted == 0)
+        if painted is None:  # no stroke is left, for instance after an undo
+            return []
+        elsewhere = (before != after) & (painted == 0)
         gone = {name for name, *_ in self.vanished}
         found: list[tuple[str, float, float]] = []
         for code, name in enumerate(self.shown().names, 1):

@@ -13,7 +13,7 @@ for (const model of cb_obj._all_models.values()) {
 }
 for (const [name, tip] of Object.entries(tips)) {
   const model = cb_obj.get_model_by_name(name), root = model && inner(model);
-  [...root?.querySelectorAll("button, input") ?? []].forEach((one, number) => {
+  [...root?.querySelectorAll("button, input, select") ?? []].forEach((one, number) => {
     const text = Array.isArray(tip) ? tip[number] : tip;
     if (text === undefined) return;
     one.title = text;

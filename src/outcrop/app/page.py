@@ -50,6 +50,7 @@ TIPS = {  # widget -> tooltip with the key; a list has one tooltip per button
     ],
     "number": "Line number or time of the section in view; arrow keys, PgUp and PgDn change it",
     "linked": "Show an inline, a crossline and a time slice through one point (V)",
+    "exaggeration": "Vertical exaggeration: height of a sample to width of a trace on the screen",
     "fit": "Fit the section into the window (F)", "undo": "Undo your last decision (Ctrl+Z)",
     "redo": "Redo (Ctrl+Y)", "history": "List the last decision of each kind and person, and undo one of them (H)",
     "keys": "List of keyboard shortcuts (?)", "start": "Open another job or volume of this folder",

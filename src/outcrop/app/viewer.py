@@ -176,13 +176,11 @@ class Viewer(Part):
         for one in (scheme, gain, polarity):
             one.js_on_change("value" if one is gain else "active", repaint)
             self.view.follow(one)
-        fit = Button(label="Fit", name="fit")
-        fit.js_on_click(CustomJS(args={"plot": self.plot.figure}, code="plot.reset.emit()"))
-        self.looks = [fit, scheme, gain, polarity]
-        names = [(value, value if value == "auto" else f"{value} : 1") for value in EXAGGERATIONS]
-        self.exaggeration = self.view.follow(
-            Select(title="sample : trace", options=names, value="auto", width=90, name="exaggeration")
-        )
+        self.fit = Button(label="Fit", name="fit")
+        self.fit.js_on_click(CustomJS(args={"plot": self.plot.figure}, code="plot.reset.emit()"))
+        self.looks = [scheme, gain, polarity]
+        names = [(value, "↕ auto" if value == "auto" else f"↕ {value} : 1") for value in EXAGGERATIONS]
+        self.exaggeration = self.view.follow(Select(options=names, value="auto", width=90, name="exaggeration"))
         self.on_ready = [repaint]  # scripts that apply stored choices to the opened page
 
     def _listen(self) -> None:
@@ -220,12 +218,12 @@ class Viewer(Part):
             strip of lines below the slider.
         """
         lines = pn.Row(self.direction_buttons, self.number, pn.Column(self.slider, *strip, **WIDE), **WIDE)
-        controls = [self.tool_buttons, *self.looks, *looks, self.exaggeration, self.scale]
+        controls = [self.tool_buttons, self.fit, self.exaggeration, *self.looks, *looks]
         for one in (*controls, self.direction_buttons, self.number):
             one.margin = (1, 5)
         tools = pn.FlexBox(*controls, **WIDE)
         sections = pn.Row(self.plot.figure, self.plot.expert, *others, **BOTH)
-        below = pn.Row(self.readout, min_height=22, **WIDE)
+        below = pn.Row(self.readout, pn.HSpacer(), self.scale, min_height=22, **WIDE)
         return pn.Column(lines, tools, *above, sections, self.legend, self.warnings, below, **BOTH)
 
     # ---- moving -----------------------------------------------------------------------------------------------------
