@@ -27,8 +27,8 @@ test: .venv/dev        ## lint, types, import order, vocabulary, doctests and te
 	$(BIN)/pytest
 
 test-app: .venv/dev    ## the interpreter's page in a real browser; needs chromium
-	$(BIN)/python -m pip install -q playwright axe-playwright-python
-	$(BIN)/pytest tests_app
+	$(BIN)/python -m pip install -q playwright axe-playwright-python pytest-xdist
+	$(BIN)/pytest -n 2 tests_app
 
 test-wheel: .venv/run  ## the wheel in an empty environment with the newest dependencies: demo and page
 	$(BIN)/python tools/try_wheel.py

@@ -287,6 +287,7 @@ def test_shares_across_lines(job, browser):
 
 def shown(tab):
     """Return the label codes in the browser, shape (n_traces, n_samples)."""
+    tab.wait_model("labels", "m.data_source.data.image.length === 1")
     return np.reshape(tab.model("labels", "Array.from(m.data_source.data.image[0])"), (160, 160)).T
 
 
