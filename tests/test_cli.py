@@ -84,7 +84,7 @@ def test_info_loads_no_package_for_computing(job):
 def test_synth_refuses_other_formats(outcrop, tmp_path):
     """The error proposes a name of a SEG-Y file, and nothing is written."""
     code, _, error = outcrop("synth", tmp_path / "x.npy")
-    assert code == 2 and f"write {tmp_path / 'x.sgy'}" in error and not list(tmp_path.iterdir())
+    assert code == 2 and f"choose {tmp_path / 'x.sgy'}" in error and not list(tmp_path.iterdir())
 
 
 def test_verdicts_are_kept(outcrop, job):

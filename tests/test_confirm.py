@@ -455,7 +455,7 @@ def test_the_command(made, tmp_path):
     done = shell("evaluate", path, "--truth", tmp_path / "v.truth.sgy")
     assert "Confirmed: 2 inlines of 3" in done.stdout + done.stderr
     done = shell("confirm", path, "--lines", "101", "--remove")
-    assert done.returncode == 0 and "1 line is confirmed" in done.stdout + done.stderr
+    assert done.returncode == 0 and "1 line is still confirmed" in done.stdout + done.stderr
     done = shell("decisions", path, "--undo")
     assert done.returncode == 0 and json.loads(shell("status", path, "--json").stdout)["decisions"]["confirmed"] == 2
     for words in (["--lines", "105", "--remove"], ["--remove"], ["--lines", "105"], ["--lines", "999"],

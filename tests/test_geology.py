@@ -84,7 +84,7 @@ def test_less_likely_sticks_are_hidden(session):
     every = len(drawn(panel)["xs"])
     likely = sorted(one.likelihood for one in panel._traces)
     layers._on_message({"name": "fault sticks", "likelihood": (likely[0] + likely[1]) / 2})
-    assert len(panel.lines["sticks"].data["xs"]) == every - 1 and "1 of them" in panel.note.text
+    assert len(panel.lines["sticks"].data["xs"]) == every - 1 and "1 hidden by the slider" in panel.note.text
     layers._on_message({"name": "fault sticks", "shown": False})
     assert not panel.lines["sticks"].data["xs"] and not panel.note.text
 
@@ -217,7 +217,7 @@ def test_tops_of_geobodies_are_drawn_on_the_section(panel):
     session.work.wait()
     panel.show()
     data = panel.lines["tops"].data
-    assert data["xs"] and "bodies" in panel.bodies.text
+    assert data["xs"] and "bod" in panel.bodies.text
     codes = session.job.labels["label"].sel(inline=LINE)
     top = np.concatenate([np.array(ys) for ys in data["ys"]])
     assert np.isfinite(top).all() and top.max() <= float(codes["time"].max())

@@ -263,8 +263,8 @@ def fresh(name: str, seed: int, quick: bool) -> Any:
 def label(survey: F3Data, task: Task, mapper: Any, device: Device = None) -> list[xr.Dataset]:
     """Fit a mapper to a task, and return the labels of each line of the task.
 
-    The attribute ``seconds`` of the labels is the time of the fit and of labelling the line. In the attribute
-    ``share``, the time of the fit is divided by the number of lines.
+    The attribute ``seconds`` of the labels is the time of the fit plus the time of labelling the line. The attribute
+    ``share`` is the same sum, with the time of the fit divided by the number of lines.
     """
     begin = time.perf_counter()
     with warnings.catch_warnings():

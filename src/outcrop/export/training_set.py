@@ -286,7 +286,7 @@ def _load(path: Path) -> np.ndarray:
 
 
 def _write_classes(path: Path, classes: list[str], palette: dict[int, str], made: dict[str, Any]) -> None:
-    """Write classes.toml: names and colours of the codes of the masks, and the options `made` of the export."""
+    """Write classes.toml: the names and colours of the mask codes, and the options of the export (`made`)."""
     tables: dict[str, Any] = {
         "classes": {str(code): name for code, name in enumerate(classes, 1)},
         "colours": {str(code): colour for code, colour in palette.items()},

@@ -201,7 +201,7 @@ class PatchGrid:
         return found
 
     def centres(self, rows: Rows) -> pd.DataFrame:
-        """Return the centres of the patches at `rows` of the plan, the list of patches; columns as in `table`."""
+        """Return a table of the centres of the patches with the given rows in the plan (the list of all patches)."""
         return self.centres_at(self.places(rows))
 
     def centres_at(self, starts: npt.ArrayLike) -> pd.DataFrame:

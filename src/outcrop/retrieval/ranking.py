@@ -294,10 +294,16 @@ def _shares(
     yes: Verdicts,
     no: Verdicts,
 ) -> np.ndarray:
-    """Return the share of every request in the evidence that reaches each candidate, shape (n_candidates, n_requests).
+    """Spread the evidence of exemplars and verdicts over a graph that links similar patches.
 
-    Candidates are the patches that form the graph; `rows` holds their rows. `yes` and `no` hold, for each class, the
-    positions of accepted and rejected patches in `rows`. `against` holds similarities to counterexamples.
+    A request is one class and its exemplars. The patches of the graph, the candidates, have the numbers `rows` in the
+    index. `yes` and `no` map each class to the positions in `rows` of its accepted and rejected patches; `against` maps
+    a class to the similarity of all patches to its counterexamples.
+
+    Returns
+    -------
+    array, shape (n_candidates, n_requests)
+        For each candidate, the part of its evidence that comes from each request.
     """
     exemplars, accepted, rejected = (np.zeros((len(rows), len(requests))) for _ in range(3))
     for w, (name, queries, _) in enumerate(requests):
