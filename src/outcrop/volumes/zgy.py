@@ -229,7 +229,7 @@ def _check_table(table: Array, size: int, *, begin: int, end: int) -> None:
         raise ValueError("its table of bricks points into its headers")
     beyond = int((plain & (starts + np.uint64(size) > end)).sum() + (packed & (starts >= end)).sum())
     if beyond:
-        raise ValueError(f"{beyond} of {table.size} bricks lie beyond its end: it is truncated")
+        raise ValueError(f"{beyond} of {table.size} bricks lie beyond the end of the file, which is truncated")
     if packed.any() and importlib.util.find_spec("zfpy") is None:
         raise ImportError("pip install zfpy")  # `scan` puts the reason before this command
 
