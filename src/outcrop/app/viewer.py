@@ -94,7 +94,7 @@ class Viewer(Part):
 
     @property
     def says(self) -> str:
-        """What the brush paints: right, wrong, erase, or the first name of a class, the name with which it was added."""
+        """What the brush paints: right, wrong, erase, or the first name of a class (its name when it was added)."""
         return self.view.get("brush-class", "") or self.job.first_name(self.chosen)
 
     @says.setter
