@@ -606,7 +606,7 @@ def test_outlines_are_filled_and_exported(job, tmp_path):
         (lambda job: job.index(500), "exceeds"),
         (lambda job: job.label([55]), "not in the volume"),
         (lambda job: job.remove_exemplar("nope"), "no exemplar"),
-        (lambda job: job.add_exemplar("fault", np.zeros((5, 5))), "samples, the patches"),
+        (lambda job: job.add_exemplar("fault", np.zeros((5, 5))), "samples, but the patches"),
         (lambda job: job.add_exemplar("fault", "abc"), "three numbers"),
         (lambda job: job.add_exemplar(None, (104, 350, 200)), "not a class name"),
         (lambda job: job.label([103], seed=-1), "seed is -1"),

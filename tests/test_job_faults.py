@@ -302,7 +302,7 @@ def test_refused_commands_decide_nothing(job, outcrop, tmp_path):
         (["--accept", "5", "--reject", "9999"], "9999"),
         (["--accept", "3", "--reject", "3"], "twice"),
         (["--accept", "5", "--extend", f"3={outside}"], "outside the survey"),
-        (["--truth", out], "is read"),
+        (["--truth", out], "is an input"),
         (["--report", out], "written twice"),
         (["--report", tmp_path / "x.sgy"], "name of a volume"),
         (["--velocity", "0"], "velocity is 0"),

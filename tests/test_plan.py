@@ -100,7 +100,7 @@ def test_options_that_are_not_named_keep_their_value():
         (RetrievalOptions, {"count": 0}, "Count is 0"),
         (LabelOptions, {"seed": -1}, "seed is -1"),
         (LabelOptions, {"max_error": 1.5}, "between 0 and 1"),
-        (LabelOptions, {"max_error": 0.1, "min_confidence": 0.2}, "without min_confidence"),
+        (LabelOptions, {"max_error": 0.1, "min_confidence": 0.2}, "do not give min_confidence too"),
     ],
 )
 def test_invalid_options_are_refused(options, given, message):

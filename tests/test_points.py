@@ -9,7 +9,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 import outcrop as oc
 from outcrop.mapping.correction import ALIKE_NEARBY, NEARBY, NOISE, fit_correction, with_places
-from outcrop.mapping.forest import grow_forest
+from outcrop.mapping.forest import N_TREES, grow_forest
 from outcrop.mapping.landmarks import interpolated, landmark_graphs
 from outcrop.mapping.layers import layered_share, ordered_layers, profile_of
 from outcrop.mapping.points import ConfirmedSamples, Point, PointMapper
@@ -124,7 +124,7 @@ def test_a_forest_equals_that_of_scikit_learn():
     rng = np.random.default_rng(0)
     features, labels = rng.random((300, 4), dtype=np.float32), rng.integers(0, 3, 300)
     options = {"min_samples_leaf": 4, "max_features": 0.2, "class_weight": "balanced", "random_state": 0}
-    twin = ExtraTreesClassifier(60, **options).fit(features, labels)
+    twin = ExtraTreesClassifier(N_TREES, **options).fit(features, labels)
     found = grow_forest(features, labels, 4).shares(features)
     np.testing.assert_allclose(found[:, :3], twin.predict_proba(features), atol=1e-5)
     assert not found[:, 3].any()

@@ -720,6 +720,11 @@ def test_losses_of_a_class_outside_strokes_are_reported(session, survey, monkeyp
         lost = np.count_nonzero((before == code) & (after != code))
         return lost / np.count_nonzero(before == code), lost / after.size
 
+    correct(60)
+    assert labelling.taken == []  # no stroke is painted, as after an undo
+    frame = session.survey.sections.frame(0)
+    corner = session.survey.place(0, position, frame[0].high, frame[1].high)
+    session.job.paint("other", [corner], radius=1)
     whole = correct(60)
     assert whole[0] >= 0.2 and whole[1] > 0.01 and labelling.taken == [(name, *map(pytest.approx, whole))]
     page = Page(session, Document())
