@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from outcrop.parallel import n_cores
 
-N_TREES = 200
+N_TREES = 150
 SMALLEST_LEAF = 4  # grid points
 TRIED = 0.2  # share of the features that are tried at each split
 
