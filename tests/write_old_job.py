@@ -2,8 +2,8 @@
 
 ``old_job.zip`` was written by the code of commit d409cca (version 0.2.0, 2026-11-17)::
 
-    git worktree add /tmp/outcrop-old d409cca
-    LOGNAME=interpreter PYTHONPATH=/tmp/outcrop-old/src python tests/write_old_job.py /tmp/survey tests/old_job.zip
+    git worktree add ../outcrop-old d409cca
+    LOGNAME=interpreter PYTHONPATH=../outcrop-old/src python tests/write_old_job.py SURVEY tests/old_job.zip
 """
 
 import json
