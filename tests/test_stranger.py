@@ -162,7 +162,7 @@ def test_undo_of_index_options_gives_a_note(job, outcrop):
     assert any("patches are now 32 x 32" in note and "index is stored" in note for note in job.notes)
     job.notes.clear()
     job.redo()
-    assert any("patches of 48 x 48" in note and "the next search" in note for note in job.notes)
+    assert any("patches are now 48 x 48" in note and "the next search" in note for note in job.notes)
     job.notes.clear()
     job.add_exemplar("fault", (106, 340, 150))
     job.undo()
