@@ -69,6 +69,10 @@ class Tab:
         self.page.wait_for_selector(".class.add", state="attached")
         self.wait_model("section", "m?.tags.length")
         self.page.wait_for_function("Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name('section'))?.frame")
+        self.model(
+            "status",
+            "(window.messages = [m.text], m.properties.text.change.connect(() => window.messages.push(m.text)))",
+        )
 
     def press(self, *keys):
         """Press keys in order."""
@@ -86,6 +90,11 @@ class Tab:
     def wait_model(self, name, code, **options):
         """Wait until an expression of `m`, the Bokeh model with a name, is true."""
         self.page.wait_for_function(expression(name, code), **options)
+
+    def wait_message(self, text):
+        """Wait until the page shows a message with a text, even if another message replaces it at once."""
+        self.page.wait_for_function("text => window.messages.some((one) => one.includes(text))", arg=text)
+        self.model("status", "window.messages.splice(0, window.messages.length, m.text)")
 
     def pixel(self, x, y, name="section"):
         """Return the position of a point of a plot on the screen."""

@@ -142,7 +142,7 @@ def test_a_stroke_belongs_to_the_line_on_which_it_began(job, browser):
             tab.wait_model("section", f"m.title.text.startsWith('{title}')")
             tab.wait_model("preview", "m.data_source.data.image.length === 0")  # the outline is not on this section
             tab.click(*((420, 350) if key else (380, 110)))
-            tab.wait_model("status", "m.text.includes('An outline on inline 116 is not finished')")
+            tab.wait_message("An outline on inline 116 is not finished")
             tab.press("Enter")
             wait_strokes(job, number)
             tab.page.get_by_text("inline", exact=True).first.click()

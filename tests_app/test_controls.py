@@ -500,7 +500,7 @@ def test_exemplars_are_drawn_and_placed_across_lines(job, browser, screen):
         tab.press("p")
         tab.wait_model("tool", "m.active === 1")
         tab.click(380, 110)
-        tab.wait_model("status", "m.text.includes('The exemplar lies on inline 110')")
+        tab.wait_message("The exemplar lies on inline 110")
         assert oc.Job(job).plan.state.exemplars[-1].place == (110, 380, 600)
         tab.close()
 

@@ -96,7 +96,7 @@ def test_a_line_is_confirmed_and_the_confirmation_cleared(job, browser, screen, 
         assert not oc.Job(job).plan.state.confirmed
         tab.press("Control+z")  # confirmed again
         wait_state(tab, 116, CONFIRMED)
-        tab.wait_model("status", "m.text.includes('confirming inline 116')")
+        tab.wait_message("confirming inline 116")
         tab.close()
 
 
@@ -106,12 +106,12 @@ def test_sections_that_cannot_be_confirmed_are_refused(job, browser):
         tab = Tab(browser, address)
         tab.line(103)
         tab.press("Shift+C")
-        tab.wait_model("status", "m.text.includes('Inline 103 has no labels yet')")
+        tab.wait_message("Inline 103 has no labels yet")
         tab.page.get_by_role("button", name="time", exact=True).click()
         tab.wait_model("section", "m.title.text.startsWith('time')")
         tab.wait_model("confirm", "m.disabled")
         tab.press("Shift+C")
-        tab.wait_model("status", "m.text.includes('time slice cannot be confirmed')")
+        tab.wait_message("time slice cannot be confirmed")
         assert not oc.Job(job).plan.state.confirmed
         tab.close()
 

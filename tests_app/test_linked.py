@@ -131,7 +131,7 @@ def test_uneven_lines_are_numbered(browser, tmp_path):
     explorer = oc.explore(volume, job=tmp_path / "uneven.outcrop", size=32)
     tab = Tab(browser, explorer.address)
     tab.model("direction", "m.active = 1")
-    tab.wait_model("section", "m.below[0].axis_label === 'inline'")
+    tab.wait_model("section", "m.below[0].axis_label === 'inline' && m.below[0].formatter.code")
     numbers = tab.model("section", "m.below[0].formatter.doFormat([-1, 0, 1, 1.5, 3, 4], {})")
     assert numbers == ["", "61", "211", "", "281", ""]
     tab.close()

@@ -122,7 +122,7 @@ def test_the_whole_work_of_an_interpreter(survey, browser, tmp_path):
         assert overlay_pixels(tab) == 160 * 160
         tab.step("4 Results")
         tab.page.get_by_text("SEG-Y labels").click()
-        tab.wait_model("status", "m.text.includes('from older decisions')")
+        tab.wait_message("from older decisions")
         tab.page.locator("label:visible", has_text="include stale lines").click()
         tab.export()
         tab.wait_model("exported", "m.text.includes('1 of 30 lines labelled, 1 of them stale, 29 missing')")
@@ -199,7 +199,7 @@ def test_brush_keys_and_views(survey, browser, tmp_path):
         tab.step("1 Exemplars")
         tab.page.locator(".class.add input").fill("<img src=x onerror=alert(1)>")
         tab.page.locator(".class.add button").click()
-        tab.wait_model("status", "m.text.includes('not a class name')")
+        tab.wait_message("not a class name")
         assert list(state(job).classes) == ["fault"]
         tab.close()
 

@@ -74,7 +74,7 @@ def test_patches_are_audited(job, browser, screen):
         assert answers(job)[-1] == ("patches", "no", None)
         tab.press("Control+z", "Control+z")
         tab.question(4)
-        tab.wait_model("status", "m.text.includes('Undone: answer about')")
+        tab.wait_message("Undone: answer about")
         assert len(answers(job)) == 3
         tab.page.locator(".question svg").click()
         tab.wait_model("section", "m.title.text.startsWith('inline ')")

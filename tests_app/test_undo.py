@@ -31,19 +31,19 @@ def test_the_last_decision_of_one_kind_is_undone(job, browser, screen):
         kinds = [text.split(", you, ")[0] for text in texts[:-1]]
         assert kinds == ["stroke of other on inline 116", "exemplar of fault", "class other"]
         dialog.get_by_role("button", name="exemplar of fault").click()
-        tab.wait_model("status", "m.text.includes('Undone: exemplar of fault (you)')")
+        tab.wait_message("Undone: exemplar of fault (you)")
         assert exemplars(job) == [] and strokes(job) == [(116, 340, "other")]
         tab.press("h")
         dialog.wait_for()
         tab.press("Tab", "Enter")  # from the stroke to the class
-        tab.wait_model("status", "m.text.includes('Undone: class other (you)')")
+        tab.wait_message("Undone: class other (you)")
         assert strokes(job) == [(116, 340, "other")]
         tab.press("h")
         dialog.wait_for()
         tab.press("Escape")
         dialog.wait_for(state="hidden")
         tab.press("Control+y")
-        tab.wait_model("status", "m.text.includes('Redone: class other (you)')")
+        tab.wait_message("Redone: class other (you)")
         tab.close()
 
 
@@ -58,10 +58,10 @@ def test_a_decision_of_another_person_is_undone(job, browser):
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.press("Control+z")
-        tab.wait_model("status", "m.text.includes('There is nothing to undo')")
+        tab.wait_message("There is nothing to undo")
         tab.press("h")
         tab.page.get_by_role("button", name="exemplar of fault, ann@ws1").click()
-        tab.wait_model("status", "m.text.includes('Undone: exemplar of fault (ann@ws1)')")
+        tab.wait_message("Undone: exemplar of fault (ann@ws1)")
         assert exemplars(job) == []
         tab.close()
 
@@ -95,7 +95,7 @@ def test_a_class_with_exemplars_is_removed_after_a_question(job, browser, screen
         tab.press("p", "3")
         tab.page.wait_for_selector(".class.selected[data-name='salt']")
         tab.press("1")
-        tab.wait_model("status", "m.text.includes('No class has the key 1; choose one of 2, 3')")
+        tab.wait_message("No class has the key 1; choose one of 2, 3")
         tab.page.wait_for_timeout(500)
         process.kill()
         tab.page.close()
@@ -122,6 +122,6 @@ def test_a_hidden_class_that_is_painted_is_shown(job, browser):
         tab.drag((320, 200), (330, 220))
         wait_strokes(job, 1)
         tab.page.locator(".chip.hidden").wait_for(state="detached")
-        tab.wait_model("status", "m.text.includes('Class fault was hidden; it is shown')")
+        tab.wait_message("Class fault was hidden; it is shown")
         assert tab.model("painted", "m.glyph.color_mapper.palette[1]") != "#00000000"
         tab.close()

@@ -327,7 +327,6 @@ def add_tools(plot: Any, *others: Any) -> tuple[Any, Any]:
 def name_axes(plot: Any, names: Sequence[str], axes: Sequence[Axis]) -> None:
     """Set the names of the horizontal and the vertical axis of a figure, and the numbers at their ticks."""
     for drawn, name, axis in zip((plot.xaxis[0], plot.yaxis[0]), names, axes, strict=True):
-        drawn.axis_label = name
         if axis.even:
             drawn.ticker = models.BasicTicker(
                 min_interval=abs(axis.step) if name in DIRECTIONS else 0
@@ -337,6 +336,7 @@ def name_axes(plot: Any, names: Sequence[str], axes: Sequence[Axis]) -> None:
             numbers = {"labels": axis.labels.tolist(), "start": axis.start}
             drawn.ticker = models.BasicTicker(min_interval=1, num_minor_ticks=0)
             drawn.formatter = models.CustomJSTickFormatter(args=numbers, code="return `${labels[tick - start] ?? ''}`")
+        drawn.axis_label = name
 
 
 def show_whole(plot: Any, across: Axis, down: Axis) -> list[float]:
