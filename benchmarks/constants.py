@@ -45,6 +45,7 @@ CONSTANTS = (
     Constant(points, "OPPOSED", "mean reach"),
     Constant(points, "POWER", "exponent"),
     Constant(pixels, "REACH", "samples, traces"),
+    Constant(pixels, "EDGE", "distance between landmarks"),
 )
 HOMES = (survey_sample, landmarks, layers, points, pixels)
 BLOCK_SCALE = landmarks._block_scale

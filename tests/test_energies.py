@@ -40,7 +40,19 @@ def test_votes_along_flat_reflectors_fall_off_exponentially():
     away = np.abs(np.subtract.outer(np.arange(9), np.arange(9)))
     weights = np.where(away == 0, NODE_WEIGHT, np.exp(-4 * away / REACH))
     expected = np.einsum("xy,nryc->nrxc", weights / weights.sum(axis=1, keepdims=True), values)
-    np.testing.assert_allclose(along_reflectors(values, np.zeros((2, 3, 9), "f4")), expected, rtol=1e-5)
+    dip, even = np.zeros((2, 3, 9), "f4"), np.zeros((2, 3, 9, 1), "f4")
+    np.testing.assert_allclose(along_reflectors(values, dip, even), expected, rtol=1e-5)
+
+
+def test_votes_do_not_cross_a_change_of_features():
+    """On each side of an abrupt change of the features, the average is that of this side alone."""
+    values = np.random.default_rng(0).random((1, 3, 12, 2)).astype("f4")
+    features, dip = np.zeros((1, 3, 12, 4), "f4"), np.zeros((1, 3, 12), "f4")
+    features[:, :, 5:] = 1
+    sides = [
+        along_reflectors(values[:, :, part], dip[:, :, part], features[:, :, part]) for part in (slice(5), slice(5, 12))
+    ]
+    np.testing.assert_allclose(along_reflectors(values, dip, features), np.concatenate(sides, axis=2), rtol=1e-5)
 
 
 def test_votes_follow_a_dipping_reflector():
@@ -52,5 +64,7 @@ def test_votes_follow_a_dipping_reflector():
     noisy = layer + np.random.default_rng(0).normal(0, 0.3, layer.shape).astype("f4")
     found, inner = dips(section), (slice(None), slice(4, -4), slice(6, -6))
     np.testing.assert_allclose(found[inner], 0.5, atol=0.03)
-    off = [np.sqrt(np.mean((along_reflectors(noisy, dip) - layer)[inner] ** 2)) for dip in (found, 0 * found)]
+    off = [
+        np.sqrt(np.mean((along_reflectors(noisy, dip, 0 * layer) - layer)[inner] ** 2)) for dip in (found, 0 * found)
+    ]
     assert off[0] < 0.7 * 0.3 < off[1]

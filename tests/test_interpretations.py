@@ -107,7 +107,7 @@ def test_sticks_and_horizons_are_truth(outcrop, files, tmp_path):
         assert misfit["traces"] > 300 and misfit["median_absolute"] < 100
         with pytest.raises(ValueError, match="--class"):
             score_interpretation(job, folder / "top.poi")
-        with pytest.raises(ValueError, match="nothing on the labelled inlines"):
+        with pytest.raises(ValueError, match="no points on labelled inlines"):
             score_interpretation(job, folder / "top.poi", "chaotic", lines=[100])
     code, _, error = outcrop("decisions", path, "--import", folder / "sticks.dat")
     assert code == 2 and "--class" in error and len(error.strip().splitlines()) == 1

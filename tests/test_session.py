@@ -562,6 +562,7 @@ def test_labels_survive_and_the_command_line_agrees(session, survey, tmp_path, m
     session.judge(session.search.weak.classes[0], session.search.places()[2], accept=False)
     line = next(iter(survey[1].values()))[0]
     session.paint(next(iter(survey[1])), 0, 4, [(350, 100), (360, 160)])
+    session.labelling.wait()  # before any labels, a stroke labels no line
     labelled(session, [line])
     labels = session.labelling.codes(line)
     assert labels is not None and (labels > 0).all() and session.labelling.counts()[2] == 0

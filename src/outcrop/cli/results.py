@@ -109,9 +109,7 @@ def export(
     ] = "label",
     format_: Annotated[int, Option("--format", help="SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.")] = 5,
     stale: STALE = False,
-    seed: Annotated[
-        int, Option(help="Random seed that divides a training set into the splits train, val and test.")
-    ] = 0,
+    seed: Annotated[int, Option(help="Random seed for dividing a training set into train, val and test.")] = 0,
     net: NET = False,
     memory: MEMORY = None,
 ) -> None:

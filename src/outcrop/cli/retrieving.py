@@ -22,7 +22,7 @@ def retrieve(
     job: JOB,
     exemplar: Annotated[
         Texts,
-        Option(help="Add an exemplar: CLASS=INLINE,CROSSLINE,TIME, or CLASS=PICTURE with a file. May be repeated."),
+        Option(help="Add an exemplar: CLASS=INLINE,CROSSLINE,TIME, or CLASS=FILE with a picture. May be repeated."),
     ] = None,
     remove: Annotated[
         Texts, Option(help="Remove the exemplar at a position: CLASS=INLINE,CROSSLINE,TIME. May be repeated.")
@@ -104,7 +104,7 @@ def parse_exemplar(text: str, option: str) -> tuple[str, Any]:
 
     `option` is the name of the option, for error messages.
     """
-    form = "CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE"
+    form = "CLASS=INLINE,CROSSLINE,TIME or CLASS=FILE"
     name, place = named_value(text, option, form)
     try:
         return name, [float(part) for part in place.split(",")]

@@ -110,7 +110,7 @@ def import_words(entries: Iterable[Entry], name: str, before: "State", after: "S
     words += [f"Options left out because this job keeps its own: {', '.join(sorted(kept))}"] if kept else []
     changes = Counter(entry["what"] for entry in of_file if entry["what"] in CHANGES)
     acting = ", ".join(f"{n} {what}" for what, n in changes.items())
-    words += [f"Changes that affect only decisions of the imported file: {acting}"] if acting else []
+    words += [f"Changes in the file (they affect only decisions that came with it): {acting}"] if acting else []
     mine = {(one.place, one.along): (one.name, one.accept) for one in before.verdicts}
     theirs = [entry for entry in of_file if entry["what"] in ("accept", "reject")]
     held = [mine.get((tuple(entry["place"]), entry.get("along", "inline"))) for entry in theirs]

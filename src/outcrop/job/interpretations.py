@@ -151,7 +151,7 @@ def score_interpretation(
         table = table[table["stick"].map(mine)]
     table = table[table[along].isin(chosen)]
     if not len(table):
-        raise ValueError(f"{path} has nothing on the labelled {along}s; label some of its lines.")
+        raise ValueError(f"{path} has no points on labelled {along}s; label a line that it covers.")
     if kind == "sticks":
         found = sticks_of_class(job, name, lines=np.unique(table[along]).tolist())
         return {"class": name, **stick_scores(found, table, job.volume)}

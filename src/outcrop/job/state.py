@@ -138,8 +138,8 @@ def background_of(state: State) -> str | None:
 def wins_over_line(mark: str, path: Scope, entry: Entry) -> bool:
     """Return whether a stroke or an exemplar changes the labels of a confirmed line.
 
-    `mark` is the id of the stroke or exemplar, and `path` its scope (the files through which it was imported). `entry`
-    is the entry that confirms the line.
+    `mark` is the id of the stroke or exemplar, `path` the chain of files through which it was imported, and `entry` the
+    entry that confirms the line.
 
     Decisions of a job win over decisions imported into it; within one scope the later decision wins.
     """

@@ -253,10 +253,10 @@ class PointMapper(BaseEstimator, Saved):
     def restored(cls, about: dict[str, Any], arrays: dict[str, Any]) -> "PointMapper":
         """Rebuild the mapper from the results of `saved`.
 
-        Raise a ValueError if the mapper was fitted with other weights of the encoder.
+        Raise a ValueError if the mapper was fitted with another version of the encoder.
         """
         if about["encoder"] != weights_digest():
-            raise ValueError("The mapper was fitted with other weights of the encoder than this one; fit it again.")
+            raise ValueError("The mapper was fitted with another version of the encoder; fit it again.")
         mapper = cls(**about["parameters"])
         mapper.classes_, mapper.layered_, mapper.shares_ = np.array(about["classes"]), about["layered"], about["shares"]
         points = arrays["points"].reshape(-1, 5).tolist()
@@ -342,7 +342,8 @@ class PointMapper(BaseEstimator, Saved):
             if len(self.classes_) > 1:
                 votes = votes**POWER
         votes = self._with_shown(votes, line)
-        votes = along_reflectors(votes[None], nodes.dips[None])[0]
+        features = (nodes.features - self.mean_) * self.scale_ / np.float32(self.width_)
+        votes = along_reflectors(votes[None], nodes.dips[None], features[None])[0]
         votes = self._with_excluded(votes, line)  # last, because averaging would bring the class back
         return votes if len(self.classes_) == 1 else _normalised(votes)
 
