@@ -22,6 +22,7 @@ from outcrop.job.plan import Plan, Stage, chosen_options
 from outcrop.job.sections import filled_section, marked_sections
 from outcrop.job.strokes import excluded_sections, section_of
 from outcrop.mapping.survey_sample import nodes_of
+from outcrop.parallel import one_blas_thread
 from outcrop.retrieval.index import build_index, finished_index
 from outcrop.retrieval.weak import WeakLabels
 from outcrop.storage.stages import digest
@@ -269,7 +270,8 @@ class PageJob(Job):
         """Compute and cache the features of the line at a position, so that labels after a stroke are ready sooner."""
         plan = self.plan
         if plan.by_points:
-            nodes_of(filled_section(self, plan, plan.along, position)[0])
+            with one_blas_thread():  # as for all labels
+                nodes_of(filled_section(self, plan, plan.along, position)[0])
 
     def next_line(self, plan: Plan) -> dict[str, Any] | None:
         """Return the line to correct next, and its place of lowest confidence; see `outcrop.job.advice.next_line`."""

@@ -109,7 +109,8 @@ def fit(
         if other.volume["digest"] != plan.volume["digest"]:
             raise ValueError(f"Job {path}, given with --with, is on another volume; choose jobs on the same volume.")
     if plan.by_points:
-        return fit_points(job, plan, progress)
+        with one_blas_thread():  # two threads round differently, so that shell and page would have different labels
+            return fit_points(job, plan, progress)
     memory = memory or memory_budget()
     first_device = next(iter(device_list(device)), None)
     mapping = plan.label.mapping
