@@ -61,6 +61,7 @@ def test_a_line_is_confirmed_and_the_confirmation_cleared(job, browser, screen, 
         tab.step("3 Labels")
         tab.line(116)
         tab.wait_model("line-states", "m.data_source.data.image.length === 1")
+        tab.wait_model("labels", "m.data_source.data.image.length === 1")
         before = np.array(tab.model("labels", "Array.from(m.data_source.data.image[0])"))
         right = tab.page.get_by_role("button", name="Line is right")
         wrong = tab.page.get_by_role("button", name="Clear confirmation")
