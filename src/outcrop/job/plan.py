@@ -17,7 +17,7 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.stages import digest
 
 # Versions of the code of a stage, raised when the same inputs give another result.
-TABLE_CODE, MAPPER_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 2, 2, 4
+TABLE_CODE, MAPPER_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 2, 2, 5
 LEARNT = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # fields for mappers
 NEIGHBOURHOOD = "neighbourhood"  # option of a job whose index covers only lines around one line
 
@@ -269,7 +269,7 @@ class Plan:
         grid = {name: getattr(self.index, name) for name in ("along", "gain", "clip")} | {"area": self.area}
         if self.across:
             grid["along"] = DIRECTIONS[self.along]
-        plain = {"grid": grid, "code": VOTES_CODE}
+        plain = {"grid": grid, "code": POINTS_CODE}
         if not self.by_points:  # `across`: lines that vote
             plain = {"grid": grid | {"size": self.index.size}, "step": self.label.step, "across": 1, "code": VOTES_CODE}
         return Stage("votes", {"mapper": self.mapper_key, "volume": self.volume["digest"], **plain})
