@@ -342,17 +342,22 @@ class PointMapper(BaseEstimator, Saved):
             if len(self.classes_) > 1:
                 votes = votes**POWER
         votes = self._with_shown(votes, line)
-        features = (nodes.features - self.mean_) * self.scale_ / np.float32(self.width_)
+        features = self._scaled(nodes.features) / np.float32(self.width_)
         votes = along_reflectors(votes[None], nodes.dips[None], features[None])[0]
         votes = self._with_excluded(votes, line)  # last, because averaging would bring the class back
         return votes if len(self.classes_) == 1 else _normalised(votes)
+
+    def _scaled(self, features: Floats) -> Floats:
+        """Return features in the scale of the landmarks, in which distances are measured."""
+        scaled: Floats = (features - self.mean_) * self.scale_
+        return scaled
 
     def _kernel_features(self, nodes: Nodes, line: float | None, rows: Any, columns: Any) -> Floats:
         """Return the input of `Correction.at` and `fit_correction`: scaled features and positions of grid points.
 
         Features are divided by the width of the correction's kernel.
         """
-        features = (nodes.features[rows, columns] - self.mean_) * self.scale_ / np.float32(ALIKE * self.width_)
+        features = self._scaled(nodes.features[rows, columns]) / np.float32(ALIKE * self.width_)
         return with_places(features, line, STRIDE * rows, STRIDE * columns)
 
     def _fit_strokes(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Correction | None:
@@ -395,7 +400,7 @@ class PointMapper(BaseEstimator, Saved):
 
         They are averaged over all graphs.
         """
-        points = (features - self.mean_) * self.scale_
+        points = self._scaled(features)
         votes = np.zeros((len(points), len(self.classes_)), np.float32)
         for landmarks, landmark_votes in zip(self.landmarks_, self.landmark_votes_, strict=True):
             search = NearestNeighbors(algorithm="brute").fit(landmarks)
