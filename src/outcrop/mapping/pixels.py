@@ -37,7 +37,7 @@ def dips(sections: np.ndarray) -> Array:
 def along_reflectors(values: Array, dips: Array, features: Array) -> Array:
     """Average values along the reflectors, with weights that decrease exponentially on both sides of a grid point.
 
-    The weights also fall where the features change abruptly, for instance at the flank of a salt dome.
+    The weights also fall where the features change abruptly.
 
     Parameters
     ----------
